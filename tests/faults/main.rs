@@ -2,7 +2,7 @@
 //!
 //! A scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
 //! recovering, collecting; starts that come to nothing) is run for every fault point and every action, and another one
-//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]; [`queues`]; [`schedules`]; [`health`]; [`companions`]; [`machines`]) for the points that only it comes to. The one whose
+//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]; [`replaced`]; [`projects`]; [`queues`]; [`schedules`]; [`health`]; [`companions`]; [`machines`]) for the points that only it comes to. The one whose
 //! turn it is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
 //! ends, which have none, do what a user would: try again. Then [`world::check`] holds what is found against the design's
 //! invariants.
@@ -16,7 +16,9 @@ mod companions;
 mod health;
 mod lists;
 mod machines;
+mod projects;
 mod queues;
+mod replaced;
 mod reruns;
 mod scenario;
 mod schedules;
@@ -152,9 +154,15 @@ fn faults_at(point: Point) -> Vec<Fault> {
     }
     if is_one_of(&AGAIN) {
         let deaths = ["before", "after"];
-        for play in [Play::Reruns, Play::Queues, Play::Unguarded, Play::Schedules] {
+        for play in [Play::Reruns, Play::Replaced, Play::Queues, Play::Unguarded, Play::Schedules] {
             faults.extend(deaths.map(|moment| Fault { play, ..fault(moment, "kill".to_owned()) }));
         }
+    }
+    // The process that starts the jobs of a project may die at each step of a start.
+    if play == Play::Life && point.name().starts_with("starter.") {
+        let deaths = ["before", "after"];
+        faults
+            .extend(deaths.map(|moment| Fault { play: Play::Projects, ..fault(moment, "kill".to_owned()) }));
     }
     // Those who are told of an end hear of it whatever becomes of its keeper.
     if is_one_of(&ENDING) {

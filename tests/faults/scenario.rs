@@ -24,6 +24,10 @@ pub(crate) enum Play {
     Terminals,
     /// A job that is started again by itself.
     Reruns,
+    /// A job that the process beside it replaces with another run.
+    Replaced,
+    /// Jobs that belong together, brought up and taken down.
+    Projects,
     /// Jobs that wait for their turn.
     Queues,
     /// The same, and their guards die meanwhile.
@@ -80,6 +84,10 @@ impl Play {
             Self::Schedules
         } else if is_of(&queues) {
             Self::Queues
+        } else if is_of(&["project.", "starter.name."]) {
+            Self::Projects
+        } else if is_of(&["reader.replace.", "keeper.replace.", "keeper.forgo."]) {
+            Self::Replaced
         } else if is_of(&["reader.fed.", "reader.change-event"]) {
             Self::Companions
         } else if is_of(&["reader.health", "keeper.prober.", "keeper.notice."]) {
@@ -158,6 +166,8 @@ impl<'a> Scenario<'a> {
             Play::Telling => crate::telling::play(&mut run),
             Play::Terminals => crate::terminals::play(&mut run),
             Play::Reruns => crate::reruns::play(&mut run),
+            Play::Replaced => crate::replaced::play(&mut run),
+            Play::Projects => crate::projects::play(&mut run),
             Play::Queues => crate::queues::play(&mut run),
             Play::Unguarded => crate::queues::play_unguarded(&mut run),
             Play::Health => crate::health::play(&mut run),

@@ -106,6 +106,10 @@ fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
         ("held", "killed", "kill", None) => true,
         ("source" | "sink", "completed", "natural", Some(0)) => true,
         ("watching", "killed", "kill", None) => true,
+        ("watching", "failed", "never_started", None) => run.fault.is_of_keeper(),
+        ("db" | "web", "killed", "kill", None) => true,
+        ("migrate", "completed", "natural", Some(0)) => true,
+        ("db" | "web" | "migrate", "failed", "never_started", None) => run.fault.hits("starter"),
         ("planned", "completed", "natural", Some(0)) => true,
         // The last run, which is stopped while it sleeps.
         ("planned", "killed", "kill", None) => true,

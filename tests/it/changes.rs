@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use outlive_tests::{Home, finish, lacks, until};
+use outlive_tests::{Home, finish, lacks, signal, until};
 use serde_json::Value;
 
 fn write(dir: &Path, name: &str) {
@@ -143,7 +143,7 @@ fn a_watcher_that_the_keeper_started_restarts_the_job() {
         };
         home.processes().into_iter().filter(is_one).collect::<Vec<i32>>()
     };
-    of_outlive("probe").into_iter().for_each(|pid| outlive_tests::signal(pid, "KILL"));
+    of_outlive("probe").into_iter().for_each(|pid| signal(pid, "KILL"));
     until("the keeper has started another", || !of_outlive("next-run").is_empty());
     write(&dir, "src/main.py");
     let runs = || home.json(["list", "--all"]).as_array().map_or(0, Vec::len);
@@ -152,6 +152,102 @@ fn a_watcher_that_the_keeper_started_restarts_the_job() {
     assert_eq!((&second["previous"], &second["parent"]), (&first.as_str().into(), &Value::Null));
     home.run(["kill", "web"]).ok();
     until("nothing is left", || home.processes().is_empty());
+}
+
+/// Prints its variable into `../runs`; when it is asked to end, it makes `../stopping` and waits for `../go`.
+const SLOW: &str = "trap 'touch ../stopping; until test -e ../go; do sleep 0.02; done; exit 3' TERM; \
+    echo \"$COLOUR\" >> ../runs; while :; do sleep 0.02; done";
+
+/// Starts [`SLOW`], restarted by files in `src`, changes one, and waits until the restart has begun.
+fn begin_to_restart(home: &Home) {
+    let dir = home.make_dir("app");
+    write(&dir, "src/main.py");
+    let cwd = dir.to_str().expect("text");
+    let mut outlive = home.outlive(["run", "--name", "web", "--cwd", cwd, "--grace", "300s"]);
+    outlive.args(["--restart-on-change", "src/**", "--", "sh", "-c", SLOW]).env("COLOUR", "blue");
+    finish(outlive, b"").ok();
+    until_watched(home);
+    until("it runs", || runs(home) == 1);
+    write(&dir, "src/main.py");
+    until("it is asked to end", || home.path().join("stopping").exists());
+}
+
+/// Kills the processes beside jobs.
+fn kill_companions(home: &Home) {
+    let is_one = |pid: &i32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let verb = words.split(|byte| *byte == 0).nth(1);
+        verb == Some(b"probe") || verb == Some(b"next-run")
+    };
+    let companions = || home.processes().into_iter().filter(is_one).collect::<Vec<i32>>();
+    companions().into_iter().for_each(|pid| signal(pid, "KILL"));
+    until("none is left", || companions().is_empty());
+}
+
+/// Before this, no run followed.
+#[test]
+fn the_next_run_comes_though_the_watcher_is_killed_during_the_restart() {
+    let home = Home::new();
+    begin_to_restart(&home);
+    kill_companions(&home);
+    std::fs::write(home.path().join("go"), "").expect("a file");
+    // No front end looks at it meanwhile.
+    until("the next run comes", || runs(&home) == 2);
+    let all = home.json(["list", "--all"]);
+    assert_eq!(all.as_array().map(Vec::len), Some(2), "{all}");
+    let shown = newest(&home);
+    assert_eq!(shown["because"], "src/main.py changed", "{shown}");
+    let text = std::fs::read_to_string(home.path().join("runs")).expect("it is there");
+    assert_eq!(text, "blue\nblue\n", "it has the environment of the first run");
+    let first = shown["previous"].as_str().expect("an id");
+    until("the run before it is closed", || home.show(first)["lingering"] == false);
+    home.run(["kill", "--force", "web"]).ok();
+    until("nothing is left", || home.processes().is_empty());
+}
+
+#[test]
+fn a_kill_during_the_restart_is_the_last_word() {
+    let home = Home::new();
+    begin_to_restart(&home);
+    home.run(["kill", "--force", "web"]).ok();
+    until("nothing is left", || home.processes().is_empty());
+    assert_eq!((runs(&home), home.json(["list", "--all"]).as_array().map(Vec::len)), (1, Some(1)));
+}
+
+/// Before this, only a front end that looked at the job started another watcher.
+#[test]
+fn a_change_counts_though_the_watcher_is_killed_before_it() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    write(&dir, "src/main.py");
+    start(&home, &dir, &["src/**"]);
+    until_watched(&home);
+    kill_companions(&home);
+    write(&dir, "src/main.py");
+    until("it is restarted without a look", || runs(&home) == 2);
+    home.run(["kill", "web"]).ok();
+}
+
+/// A run that waits after a failure is not ended and made anew: it begins at once, and earlier failures do not count any more.
+#[test]
+fn a_change_ends_the_wait_for_the_next_run() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    write(&dir, "src/main.py");
+    let cwd = dir.to_str().expect("text");
+    let options = ["--restart", "on-failure", "--restart-delay", "300s", "--restart-tries", "1"];
+    let words = ["run", "--name", "web", "--cwd", cwd, "--restart-on-change", "src/**"];
+    let line = "echo run >> ../runs; exit 3";
+    home.run([&words[..], &options, &["--", "sh", "-c", line]].concat()).ok();
+    for count in 1..4 {
+        until("a run waits", || runs(&home) == count && newest(&home)["status"] == "queued");
+        until_watched(&home);
+        write(&dir, "src/main.py");
+        until("it begins", || runs(&home) == count + 1);
+    }
+    let is_over = || newest(&home)["status"] == "queued" && runs(&home) == 4;
+    until("the next one waits, and it has not given up", is_over);
+    home.run(["kill", "web"]).ok();
 }
 
 /// devenv#2657: nothing was watched, and not a word said so.

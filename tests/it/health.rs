@@ -124,7 +124,7 @@ fn an_unhealthy_job_is_restarted_and_not_for_ever() {
         "--name",
         "web",
         "--health-command",
-        "exit 3",
+        "test -e well",
         "--health-interval",
         "30ms",
         "--health-failures",
@@ -136,13 +136,25 @@ fn an_unhealthy_job_is_restarted_and_not_for_ever() {
         "--restart-delay",
         "10ms",
     ];
-    home.start_with(&options, ["sleep", "300"]);
+    home.start_with(&options, ["sh", "-c", "echo what it said last; exec sleep 300"]);
     until("it gives up", || home.run(["events"]).ok().text().contains("gave_up"));
     let runs = runs(&home, "web");
     let statuses: Vec<&Value> = runs.iter().map(|run| &run["status"]).collect();
     assert_eq!(statuses, ["killed", "killed", "running"]);
     assert!(runs[0]["reason"].as_str().is_some_and(|why| why.contains("its health check")), "{runs:#?}");
     assert_eq!((&runs[1]["previous"], &runs[2]["healthy"]), (&runs[0]["job"], &json!(false)));
+    // Giving up is a state of the run that goes on, with its reason and the last lines.
+    assert_eq!(runs[2]["gave_up"], "2 restarts within 1m 0s");
+    assert!(home.run(["list"]).ok().text().contains("running, gave up, unhealthy"));
+    assert!(home.run(["show", "web"]).ok().text().contains("2 restarts within 1m 0s"));
+    let why = home.run(["why", "web"]).ok().text();
+    assert!(why.contains("it is not restarted any more: 2 restarts within 1m 0s"), "{why}");
+    assert!(why.contains("what it said last"), "{why}");
+    // One that is healthy again has not given up.
+    touch(&home, "well");
+    until("it is healthy", || home.show("web")["healthy"] == true);
+    assert_eq!(home.show("web")["gave_up"], Value::Null);
+    assert!(!home.job_dir(runs[2]["job"].as_str().expect("an id")).join("gave_up").exists());
     home.run(["kill", "web"]).ok();
     until("no process is left", || home.processes().is_empty());
 }
@@ -420,6 +432,36 @@ fn a_killed_prober_is_started_again_by_the_keeper() {
     until("another finds it ill", is_ill);
     assert_eq!(home.show(&job)["lingering"], false);
     home.run(["kill", &job]).ok();
+    until("no process is left", || home.processes().is_empty());
+}
+
+/// Before this, no run followed.
+#[test]
+fn the_next_run_comes_though_the_prober_is_killed_during_the_restart() {
+    let home = Home::new();
+    touch(&home, "well");
+    let line = "trap 'touch stopping; until test -e go; do sleep 0.02; done; exit 3' TERM; \
+        echo run >> runs; while :; do sleep 0.02; done";
+    let options = ["--name", "ill", "--health-command", "test -e well", "--health-interval", "2s"];
+    let more = ["--health-failures", "1", "--health-then", "restart", "--grace", "300s"];
+    home.start_with(&[&options[..], &more].concat(), ["sh", "-c", line]);
+    let runs = || std::fs::read_to_string(home.path().join("runs")).unwrap_or_default().lines().count();
+    until("it runs", || runs() == 1);
+    remove(&home, "well");
+    until("it is asked to end", || home.path().join("stopping").exists());
+    touch(&home, "well");
+    let is_prober = |pid: &i32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(b"probe")
+    };
+    home.processes().into_iter().filter(is_prober).for_each(|pid| signal(pid, "KILL"));
+    touch(&home, "go");
+    // No front end looks at it meanwhile.
+    until("the next run comes", || runs() == 2);
+    let shown = home.show("ill");
+    assert!(shown["because"].as_str().is_some_and(|because| because.contains("test -e well")), "{shown}");
+    assert_eq!(home.json(["list", "--all"]).as_array().map(Vec::len), Some(2));
+    home.run(["kill", "--force", "ill"]).ok();
     until("no process is left", || home.processes().is_empty());
 }
 

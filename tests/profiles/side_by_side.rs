@@ -73,6 +73,44 @@ fn word(client: &mut Mcp, profile: &str, id: &str) -> String {
 }
 
 #[test]
+fn a_job_that_waits_has_a_word_in_every_profile() {
+    let home = Home::new();
+    // For its turn, for its time, and after a failure.
+    home.start_with(&["--queue", "line"], ["sleep", "300"]);
+    let queued = home.start_with(&["--queue", "line"], ["true"]);
+    home.start_with(&["--every", "1h", "--name", "hourly"], ["true"]);
+    home.start_with(&["--restart", "on-failure", "--restart-delay", "1h", "--name", "ill"], ["false"]);
+    let waiting = |name: &str| {
+        until("its next run waits", || home.show(name)["status"] == "queued");
+        home.show(name)["job"].as_str().expect("an id").to_owned()
+    };
+    let (sleeping, backing_off) = (waiting("hourly"), waiting("ill"));
+    for profile in PROFILES {
+        let mut client = server(&home, profile);
+        let wanted = if profile == "macos-shell" { "starting" } else { "running" };
+        for id in [&queued, &sleeping, &backing_off] {
+            assert_eq!(word(&mut client, profile, id), wanted, "{profile}");
+        }
+    }
+}
+
+#[test]
+fn a_start_that_has_to_wait_is_answered_in_every_profile() {
+    let home = Home::new();
+    home.configure("[limits]\ntotal = 1\noverflow = \"later\"\n");
+    home.start(["sleep", "300"]);
+    home.run(["queue", "parallel", "later", "1"]).ok();
+    home.run(["queue", "pause", "later"]).ok();
+    for profile in PROFILES {
+        let mut client = server(&home, profile);
+        let id = start(&mut client, profile, "true");
+        let wanted = if profile == "macos-shell" { "starting" } else { "running" };
+        assert_eq!(word(&mut client, profile, &id), wanted, "{profile}");
+        assert_eq!(home.show(&id)["status"], "queued", "{profile}");
+    }
+}
+
+#[test]
 fn a_job_of_one_is_seen_by_all_in_their_own_words() {
     let home = Home::new();
     let mut clients: BTreeMap<&str, Mcp> =

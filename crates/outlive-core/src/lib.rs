@@ -92,6 +92,8 @@ pub mod file {
     pub const ENGINE_JOB: &str = "engine_job";
     /// What the engine's side printed beside the job.
     pub const ENGINE_LOG: &str = "engine.log";
+    /// There once the process beside the job has asked for another run in its place: why, and when that may start.
+    pub const NEXT_RUN: &str = "next_run";
     /// There once it is decided that no run follows by itself any more: why.
     pub const GAVE_UP: &str = "gave_up";
     /// The name of a job that was renamed.

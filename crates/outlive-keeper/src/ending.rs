@@ -126,7 +126,9 @@ impl Keeper {
         let (ended, has_children) = fault::around(Point::Reap, || self.reap_ended());
         // Children may be left that are other jobs' keepers only: they are not of this job.
         let is_tree_empty = |keeper: &Self| {
-            !has_children || (!keeper.ending.has_more_to_reap && keeper.containment.is_surely_empty())
+            !has_children
+                || keeper.was_empty()
+                || (!keeper.ending.has_more_to_reap && keeper.containment.is_surely_empty())
         };
         match (&self.ending.phase, ended) {
             (Phase::Running, Some(main)) => {
@@ -168,7 +170,7 @@ impl Keeper {
                     None => std::process::exit(1),
                 }
             }
-            Phase::Lingering { main, end_event } if self.containment.is_empty() => {
+            Phase::Lingering { main, end_event } if self.was_empty() || self.containment.is_empty() => {
                 self.close_unless_followed(&main, end_event, buffer);
             }
             _ => {}

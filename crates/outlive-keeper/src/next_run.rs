@@ -4,12 +4,18 @@
 //! out when the run may start, makes it with a keeper of its own, and ends. Until then the job is not closed, so that it counts as
 //! live: it can be stopped, and no other program takes it for over. A program that was killed is started again; it makes no second
 //! run where there is one. If the keeper is killed, its guard goes on with this as with all else.
+//!
+//! The process beside a job asks for the same while the job runs. What it asks for is written into the job's directory, and is
+//! removed if a client stops the job after that.
 
+use outlive_core::control::{ENDING, Reply};
+use outlive_core::file;
 use outlive_core::outcome::{Cause, Outcome};
-use outlive_sys::clock;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{ProcessId, Stat};
+use outlive_sys::signal::Signal;
 use outlive_sys::spawn::{self, Reap, Reaped, WaitStatus};
+use outlive_sys::{clock, durable};
 
 use crate::guard::Word;
 use crate::on_exit::OnExit;
@@ -24,6 +30,12 @@ const SETTLED: u64 = 2;
 /// The job was stopped, and no run follows it.
 const FORGONE: u64 = 3;
 
+/// The process beside the job has asked for another run in its place.
+const ASKED: u64 = 4;
+
+/// Nothing of the job is left, and its next run is being made.
+const MAKING: u64 = 5;
+
 /// How long to wait before the program is started once more: another front end may hold the name of the job, to restart it.
 const PAUSE_US: u64 = 100_000;
 
@@ -34,9 +46,11 @@ impl Keeper {
     /// Notes whether another run is to follow a run that ended so.
     pub(crate) fn want_next_run(&mut self, outcome: &Outcome) -> bool {
         let is_possible = self.on_exit.as_ref().is_some_and(OnExit::can_run_again);
+        let decided = self.custody.get(Word::NextRun);
+        let is_asked = decided == ASKED && matches!(outcome.cause, Cause::Kill { .. });
         let is_wanted = is_possible
-            && self.custody.get(Word::NextRun) != FORGONE
-            && (self.restart.is_wanted_after(outcome) || self.is_due_again(outcome));
+            && decided != FORGONE
+            && (is_asked || self.restart.is_wanted_after(outcome) || self.is_due_again(outcome));
         if is_wanted {
             self.custody.set(Word::NextRun, WANTED);
         }
@@ -53,11 +67,37 @@ impl Keeper {
         if self.custody.get(Word::NextRun) != SETTLED {
             self.custody.set(Word::NextRun, FORGONE);
         }
+        if self.on_exit.as_ref().is_some_and(OnExit::can_run_again) {
+            fault::step(Point::NextRunForgo, || durable::remove(&self.dir, file::NEXT_RUN)).ok();
+        }
+    }
+
+    /// Ends the job and lets another run follow, as the process beside it asks for: `next_run` says what that run is made from.
+    pub(crate) fn replace(&mut self, by: String, next_run: &[u8]) -> Reply {
+        if !self.on_exit.as_ref().is_some_and(OnExit::can_run_again) {
+            return Reply::refused("no_helper", "the keeper has no program that makes the next run");
+        }
+        if !self.ending.is_running() || self.custody.get(Word::NextRun) == FORGONE {
+            return Reply::refused(ENDING, "the job is being ended");
+        }
+        // Before it is decided: the program that makes the run reads it.
+        if let Err(error) = durable::replace(Replacing::NEXT_RUN, &self.dir, file::NEXT_RUN, next_run) {
+            return Reply::refused("not_written", error.to_string());
+        }
+        self.custody.set(Word::NextRun, ASKED);
+        self.end_tree(Signal::TERM, None, Cause::Kill { by });
+        Reply::Accepted
     }
 
     /// Tells whether the program runs that makes the next run.
     pub(crate) fn makes_next_run(&self) -> bool {
         self.custody.get(Word::NextRunPid) != 0
+    }
+
+    /// Tells whether nothing of the job was left when its next run was made: what this process has adopted since, such as the process beside
+    /// that run, is no part of the job.
+    pub(crate) fn was_empty(&self) -> bool {
+        [MAKING, SETTLED].contains(&self.custody.get(Word::NextRun))
     }
 
     /// Tells whether the job can be closed. Starts the program that makes the next run, if that is to be done.
@@ -66,7 +106,7 @@ impl Keeper {
         if self.makes_next_run() {
             return false;
         }
-        if self.custody.get(Word::NextRun) != WANTED {
+        if ![WANTED, MAKING].contains(&self.custody.get(Word::NextRun)) {
             return true;
         }
         if self.next_run_us.is_some_and(|next_us| clock::boot_us() < next_us) {
@@ -80,6 +120,7 @@ impl Keeper {
         let Some(program) = self.on_exit.as_ref().filter(|_| self.next_run_attempts <= ATTEMPTS) else {
             return true;
         };
+        self.custody.set(Word::NextRun, MAKING);
         let start = || program.start_next_run().ok_or(std::io::ErrorKind::Other.into());
         match fault::step(Point::NextRunExec, start) {
             Ok(id) => {

@@ -1,4 +1,4 @@
-//! Seeing to the process that checks whether a job is ready and healthy.
+//! Seeing to the process that checks whether a job is ready and healthy, and watches its files.
 //!
 //! The front end that starts the job starts that process, which holds the lock of the job's file `probe`. Where it was killed, the keeper finds
 //! the lock free, and starts another: a bounded number of times, each after twice as long.
@@ -20,16 +20,17 @@ const MOST: u32 = 8;
 
 /// When to look at the lock.
 pub(crate) struct ProberWatch {
-    has_health: bool,
+    /// Its health is checked, or files are watched: for as long as it runs.
+    is_lasting: bool,
     next_us: Option<u64>,
     starts: u32,
 }
 
 impl ProberWatch {
-    pub(crate) fn new(options: &JobOptions) -> Self {
-        let has_health = options.health.is_checked();
-        let is_wanted = has_health || options.ready != Ready::default();
-        Self { has_health, next_us: is_wanted.then(|| clock::boot_us() + EVERY_US), starts: 0 }
+    pub(crate) fn new(options: &JobOptions, is_watching: bool) -> Self {
+        let is_lasting = options.health.is_checked() || is_watching;
+        let is_wanted = is_lasting || options.ready != Ready::default();
+        Self { is_lasting, next_us: is_wanted.then(|| clock::boot_us() + EVERY_US), starts: 0 }
     }
 
     /// When [`Keeper::check_prober`] wants to be called.
@@ -39,7 +40,7 @@ impl ProberWatch {
 
     /// Tells whether there is still something to check.
     fn is_needed(&self, dir: impl AsFd) -> bool {
-        self.has_health || durable::open_ro(dir, file::READY).is_err()
+        self.is_lasting || durable::open_ro(dir, file::READY).is_err()
     }
 }
 

@@ -55,6 +55,7 @@ impl Keeper {
                 }
                 None => Reply::refused("bad_signal", "there is no such signal"),
             },
+            Request::Replace { by, next_run } => self.replace(by, &next_run),
             Request::Input(bytes, place) if self.input.is_open() => {
                 self.clients[index].waiting = Waiting::Room(bytes, place);
                 return;

@@ -278,6 +278,11 @@ impl Keeper {
         if matches!(cause, Cause::Kill { .. }) {
             self.forgo_next_run();
         }
+        self.end_tree(signal, grace_ms, cause);
+    }
+
+    /// As [`Keeper::kill`], and whether a run follows is as it was.
+    pub(crate) fn end_tree(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
         // Nothing of the job is left, and the keeper of its next run must not be taken for it.
         if self.makes_next_run() {
             return;

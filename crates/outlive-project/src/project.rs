@@ -337,7 +337,6 @@ impl Project {
         if let Some(name) = profiles.iter().find(|name| !known.contains(name)) {
             return Err(ProjectError::UnknownProfile { name: name.clone(), file, known });
         }
-        let mut wanted = BTreeSet::new();
         let mut open: Vec<&ProjectJob> = names.iter().map(|name| self.job(name)).collect::<Result<_, _>>()?;
         let is_chosen = |job: &&ProjectJob| {
             job.profiles.iter().any(|profile| profiles.contains(profile))
@@ -347,12 +346,19 @@ impl Project {
         if open.is_empty() {
             return Err(ProjectError::NothingAsked { file, known });
         }
+        let wanted = self.closure(open);
+        Ok(self.jobs.iter().filter(|job| wanted.contains(job.name.as_str())).collect())
+    }
+
+    /// Names these jobs and all that they come after, directly or through others.
+    fn closure<'a>(&'a self, mut open: Vec<&'a ProjectJob>) -> BTreeSet<&'a str> {
+        let mut names = BTreeSet::new();
         while let Some(job) = open.pop() {
-            if wanted.insert(job.name.as_str()) {
+            if names.insert(job.name.as_str()) {
                 open.extend(job.after.iter().filter_map(|after| self.job(&after.job).ok()));
             }
         }
-        Ok(self.jobs.iter().filter(|job| wanted.contains(job.name.as_str())).collect())
+        names
     }
 
     /// Groups the names of the jobs by how many others must come before them: those of one group do not wait for each other.
@@ -396,8 +402,8 @@ impl ProjectJob {
             || *ready_notify == Some(true)
     }
 
-    /// Returns the request to start it; `ports` are those of all jobs. It gets its own as `$PORT`, and that of a job that it waits for
-    /// as `$DB_PORT`.
+    /// Returns the request to start it; `ports` are those of all jobs. It gets its own as `$PORT`, and that of a job that it comes after,
+    /// directly or through others, as `$DB_PORT`.
     pub(crate) fn request(&self, project: &Project, ports: &BTreeMap<String, u16>) -> Request {
         let request = match &self.run {
             Command::Line(line) => Request::shell(line),
@@ -408,9 +414,10 @@ impl ProjectJob {
         if own.is_some() && !self.is_ready_otherwise() {
             choices.ready_port = Some(own);
         }
-        let others = self.after.iter().filter_map(|after| {
-            let name = after.job.to_ascii_uppercase().replace(['-', '.'], "_");
-            Some((format!("{name}_PORT"), ports.get(&after.job)?.to_string()))
+        let before = project.closure(vec![self]).into_iter().filter(|name| *name != self.name);
+        let others = before.filter_map(|job| {
+            let name = job.to_ascii_uppercase().replace(['-', '.'], "_");
+            Some((format!("{name}_PORT"), ports.get(job)?.to_string()))
         });
         let given = others.chain(own.map(|port| ("PORT".to_owned(), port.to_string())));
         // What the file says takes precedence.

@@ -28,12 +28,13 @@ struct Plan {
     sources: [RawFd; MAX_FDS],
     count: usize,
     inner_stack: *mut c_void,
+    pid: c_int,
     error: c_int,
 }
 
 /// Starts `program` with `arguments` (its own name first), just this `environment`, and `fds` as descriptors 3, 4, 5…
 ///
-/// Returns when the program has been executed. All signals are blocked in it; the caller's directory, umask and limits
+/// Returns its pid when the program has been executed; it may have ended by then. All signals are blocked in it; the caller's directory, umask and limits
 /// are inherited.
 ///
 /// # Errors
@@ -48,7 +49,7 @@ pub fn start(
     arguments: &[CString],
     environment: &[CString],
     fds: &[BorrowedFd<'_>],
-) -> io::Result<()> {
+) -> io::Result<i32> {
     assert!(fds.len() <= MAX_FDS, "at most {MAX_FDS} descriptors can be handed over");
     let argv = pointers(arguments);
     #[cfg(feature = "fault")]
@@ -75,6 +76,7 @@ pub fn start(
         sources,
         count: fds.len(),
         inner_stack: inner_stack.cast(),
+        pid: 0,
         error: 0,
     };
     let blocked = SignalsBlocked::new();
@@ -85,7 +87,7 @@ pub fn start(
     let made = made?;
     reap(made.pid);
     match plan.error {
-        0 => Ok(()),
+        0 => Ok(plan.pid),
         errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
@@ -99,7 +101,8 @@ extern "C" fn go_between(plan: *mut c_void) -> c_int {
     // and stops this process until it has executed or ended. Only system calls are made.
     unsafe {
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        if libc::clone(become_program, (*plan).inner_stack, flags, plan.cast()) < 0 {
+        (*plan).pid = libc::clone(become_program, (*plan).inner_stack, flags, plan.cast());
+        if (*plan).pid < 0 {
             (*plan).error = errno();
         }
         libc::_exit(0)

@@ -354,6 +354,16 @@ fn jobs_are_listed_with_what_is_asked_for() {
     assert_eq!(count(json!({"status": "failed"})), 1);
     assert_eq!(count(json!({"group": "a"})), 1);
     assert_eq!(count(json!({"group": "b"})), 0);
+    // For its turn, for its time, and after a failure.
+    let session = home.show("web")["session"].as_str().expect("a name").to_owned();
+    for options in [
+        &["--queue", "line", "--after", "web"][..],
+        &["--every", "1h"],
+        &["--restart", "on-failure", "--restart-delay", "1h"],
+    ] {
+        home.start_with(&[&["--session", &session], options].concat(), ["false"]);
+    }
+    outlive_tests::until("all three wait", || count(json!({"status": "queued"})) == 3);
 }
 
 /// Every error says what to call next, and the answer to an unknown id lists the ids that exist.

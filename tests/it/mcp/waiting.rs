@@ -336,6 +336,24 @@ fn a_command_that_runs_already_is_named_reused_or_restarted() {
     assert!(!run(json!({"cwd": "/"})).header().contains("already"), "another directory");
 }
 
+/// Before this, clients that asked at the same time started one each.
+#[test]
+fn clients_that_ask_for_a_name_at_once_start_one_job() {
+    let home = Home::new();
+    let mut clients: Vec<Mcp> = (0..6).map(|_| Mcp::start(&home, Era::Handshake)).collect();
+    let ask = |client: &mut Mcp| {
+        client.call("run", json!({"command": "sleep 300", "name": "web", "background": true})).ok().job()
+    };
+    for round in 0..3 {
+        let jobs: Vec<String> = std::thread::scope(|scope| {
+            let asked: Vec<_> = clients.iter_mut().map(|client| scope.spawn(|| ask(client))).collect();
+            asked.into_iter().map(|asked| asked.join().expect("it answers")).collect()
+        });
+        assert!(jobs.iter().all(|job| *job == jobs[0]), "round {round}: {jobs:?}");
+        home.run(["kill", &jobs[0]]).ok();
+    }
+}
+
 #[test]
 fn the_end_of_a_pipe_does_not_pass_for_a_success() {
     let home = Home::new();

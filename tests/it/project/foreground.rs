@@ -1,11 +1,11 @@
 //! `up --foreground`: the output of all jobs, each line with the name of its job.
 //!
-//! Proves that Ctrl-C leaves the jobs alone, and ends them with `--down`.
+//! Proves that Ctrl-C leaves the jobs alone, and ends them with `--down`; and that names are told apart by their colours.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use outlive_tests::{Home, LIMIT, end_within, signal};
+use outlive_tests::{Home, LIMIT, end_within, on_terminal, signal};
 
 use super::Project;
 
@@ -66,4 +66,22 @@ fn only_what_is_named_and_what_it_waits_for_is_shown() {
     assert!(!said.contains("busy"), "{said}");
     // It ended though the worker goes on.
     assert_eq!(project.live(), ["worker"]);
+}
+
+#[test]
+fn each_name_has_a_colour_of_its_own_on_a_terminal() {
+    let home = Home::new();
+    let toml = "[jobs.a]\nrun = \"echo one\"\n[jobs.long]\nrun = \"echo two\"\n";
+    let project = Project::new(&home, "shop", toml);
+    let file = project.dir.join("outlive.toml").display().to_string();
+    let shown = on_terminal(&home, 80, &[], &["up", "--foreground", "-f", &file]);
+    let colour_of = |line: &str| {
+        let before = shown.find(line).unwrap_or_else(|| panic!("no {line:?} in {shown:?}"));
+        shown[..before].rsplit('\x1b').next().map(str::to_owned)
+    };
+    let (first, second) = (colour_of("a    |\x1b[0m one\n"), colour_of("long |\x1b[0m two\n"));
+    assert_ne!(first, second, "{shown:?}");
+    project.run(&["down"]).ok();
+    let plain = on_terminal(&home, 80, &[("NO_COLOR", "1")], &["up", "--foreground", "-f", &file]);
+    assert!(plain.contains("\na    | one\n"), "{plain:?}");
 }

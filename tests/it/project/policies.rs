@@ -54,6 +54,19 @@ fn what_fails_is_started_again_with_its_environment_until_it_gives_up() {
     until("no process of it is left", || home.processes().is_empty());
 }
 
+/// Before this, the run before it lingered for as long as the process beside the next run lived.
+#[test]
+fn a_run_is_closed_though_the_next_one_is_not_ready() {
+    let home = Home::new();
+    let options = ["--name", "web", "--restart", "on-failure", "--restart-delay", "10ms", "--ready-on", "up"];
+    let line = "if test -e again; then echo second; exec sleep 300; fi; touch again; exit 3";
+    let first = home.start_with(&options, ["sh", "-c", line]);
+    until("its next run is there", || newest(&home, "web")["status"] == "running");
+    until("the first is closed", || home.show(&first)["lingering"] == false);
+    home.run(["kill", "web"]).ok();
+    until("no process of it is left", || home.processes().is_empty());
+}
+
 #[test]
 fn each_wait_is_longer_than_the_one_before() {
     let home = Home::new();

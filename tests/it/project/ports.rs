@@ -23,7 +23,8 @@ fn a_port_is_the_same_each_time_and_others_learn_it() {
     // mulmoterminal#1367, aiwatch#852: two worktrees had the same port.
     let home = Home::new();
     let toml = "name = \"shop\"\n[jobs.my-api]\nrun = \"exec python3 server.py\"\nport = \"auto\"\n\
-                [jobs.web]\nrun = \"sleep 300\"\nafter = [\"my-api\"]\n";
+                [jobs.once]\nrun = \"true\"\nafter = [\"my-api\"]\n\
+                [jobs.web]\nrun = \"sleep 300\"\nafter = [\"once@succeeded\"]\n";
     let (one, two) = (Project::new(&home, "one", toml), Project::new(&home, "two", toml));
     for project in [&one, &two] {
         project.write("server.py", SERVER);
@@ -33,7 +34,10 @@ fn a_port_is_the_same_each_time_and_others_learn_it() {
     let port = |project: &Project<'_>| added(&home, &project.id("my-api"))["PORT"].clone();
     let first = port(&one);
     assert_ne!(first, port(&two));
-    assert_eq!(added(&home, &one.id("web"))["MY_API_PORT"], first);
+    // Directly, and through another.
+    for name in ["once", "web"] {
+        assert_eq!(added(&home, &one.id(name))["MY_API_PORT"], first, "{name}");
+    }
     let url = one.status("my-api")["job"]["ready_url"].clone();
     assert!(url.as_str().expect("an address").contains(first.as_str().expect("a number")), "{url}");
     // A second `up` finds its own job there, and is not disturbed.

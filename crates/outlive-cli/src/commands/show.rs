@@ -63,6 +63,8 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     rows.add("ready", ready_line(job));
     rows.add("awaits", awaits_line(job));
     rows.add("reason", &job.reason);
+    // One that has ended says it with the reason.
+    rows.add("gave up", job.gave_up.as_ref().filter(|_| job.ended_at.is_none()));
     rows.add("recorded until", job.recorded_until.as_deref().map(local_time::of_object));
     rows.add("command", Some(&job.command));
     rows.add("directory", Some(&job.cwd));

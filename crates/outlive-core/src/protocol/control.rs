@@ -64,6 +64,7 @@ const AWAITS: u8 = 28;
 const LEADS: u8 = 29;
 const UPGRADE: u8 = 30;
 const SECRET: u8 = 31;
+const REPLACE: u8 = 32;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -177,6 +178,14 @@ pub enum Request {
     Awaits,
     /// Accepted if a person typed last at this viewer, or there is no other.
     Leads,
+    /// End the job with its own grace, and let another run follow, unless a client ends it meanwhile. A job that waits after a failure
+    /// begins at once; one that waits for something else goes on waiting. Accepted when it is sure to come.
+    Replace {
+        /// On whose behalf, in words for the outcome.
+        by: String,
+        /// The contents of the file `next_run`, which the program that makes the run reads.
+        next_run: Vec<u8>,
+    },
     /// Execute another version of the keeper's program in place of this one. The keeper closes all connections when it does; the front
     /// end asks again, and is answered when it is done.
     Upgrade(Upgrade),
@@ -202,6 +211,9 @@ impl Request {
             Self::Snapshot => Writer::new(SNAPSHOT).finish(),
             Self::Awaits => Writer::new(AWAITS).finish(),
             Self::Leads => Writer::new(LEADS).finish(),
+            Self::Replace { by, next_run } => {
+                Writer::new(REPLACE).bytes(by.as_bytes()).bytes(next_run).finish()
+            }
             Self::Upgrade(upgrade) => {
                 Writer::new(UPGRADE).bytes(&upgrade.program).u32(upgrade.page).u64(upgrade.attempt).finish()
             }
@@ -241,6 +253,7 @@ impl Request {
             SNAPSHOT => Self::Snapshot,
             AWAITS => Self::Awaits,
             LEADS => Self::Leads,
+            REPLACE => Self::Replace { by: reader.text()?, next_run: reader.bytes()?.to_vec() },
             UPGRADE => Self::Upgrade(Upgrade {
                 program: reader.bytes()?.to_vec(),
                 page: reader.u32()?,
@@ -309,6 +322,9 @@ pub enum Reply {
         message: String,
     },
 }
+
+/// The code of a keeper that lets no run follow, because the job has ended or was stopped.
+pub const ENDING: &str = "ending";
 
 /// Why a pause is refused if a process has not stopped in time. It may stop later, and asking again changes nothing else.
 pub const STILL_STOPPING: (&str, &str) =

@@ -11,7 +11,7 @@ use crate::spec::Process;
 use crate::wire::{Reader, WireError, Writer};
 
 /// The version of this request; starter and keeper must agree exactly, also on the options.
-pub const VERSION: u32 = fingerprint(OPTIONS) ^ 7;
+pub const VERSION: u32 = fingerprint(OPTIONS) ^ 8;
 
 const REQUEST: u8 = 1;
 const STARTED: u8 = 2;
@@ -55,6 +55,8 @@ pub struct Launch<'a> {
     pub completion: Vec<&'a [u8]>,
     /// The arguments of the same program that makes the next run of the job; empty: none.
     pub next_run: Vec<&'a [u8]>,
+    /// A process beside the job restarts it when files change; the keeper starts another where it is gone.
+    pub is_watching: bool,
     /// When the command may be executed, by the boot clock; 0: at once. Until then the keeper waits.
     pub due_boot_us: u64,
     /// What must hold of other jobs first.
@@ -97,6 +99,7 @@ impl<'a> Launch<'a> {
             .bytes(self.cwd)
             .list(&self.completion)
             .list(&self.next_run)
+            .u8(u8::from(self.is_watching))
             .u64(self.due_boot_us)
             .list(&after)
             .u8(u8::from(self.sync == SyncOrder::Before));
@@ -127,6 +130,7 @@ impl<'a> Launch<'a> {
             cwd: reader.bytes()?,
             completion: reader.list()?,
             next_run: reader.list()?,
+            is_watching: reader.u8()? != 0,
             due_boot_us: reader.u64()?,
             after: read_after(&reader.list()?)?,
             sync: if reader.u8()? == 0 { SyncOrder::After } else { SyncOrder::Before },
@@ -233,6 +237,7 @@ mod tests {
                 sync: if open { SyncOrder::Before } else { SyncOrder::After },
                 completion: if open { vec![b"outlive", b"completion"] } else { Vec::new() },
                 next_run: if open { Vec::new() } else { vec![b"outlive", b"next-run"] },
+                is_watching: open,
                 due_boot_us: timeout_ms.unwrap_or(0),
                 after: if open { vec![After::parse("db-1@ready").unwrap()] } else { Vec::new() },
             };

@@ -95,6 +95,8 @@ pub(crate) enum Word {
     SplitSlot,
     /// The socket on which the command says that it is ready; it is open until the end.
     Notices,
+    /// Whether a process beside the job watches files for it.
+    IsWatching,
     /// Processes that work for the keeper, and are no part of the job.
     Workers = 120,
     /// Clients of whom input was taken, and up to which offset each: so many pairs.

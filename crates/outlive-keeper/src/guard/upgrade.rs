@@ -311,6 +311,7 @@ fn revive(
         sync,
         completion: Vec::new(),
         next_run: Vec::new(),
+        is_watching: false,
         due_boot_us: 0,
         after: Vec::new(),
     };

@@ -154,6 +154,11 @@ impl Keeper {
         let deadline_us = timeout_us.map(|limit| started_boot_us.saturating_add(limit));
         let replaced_us = turn::replaced_us(&dir, &launch.options);
         let deadline_us = deadline_us.into_iter().chain(replaced_us).min();
+        // One that goes on in place of another finds it there.
+        if launch.is_watching {
+            common.custody.set(Word::IsWatching, 1);
+        }
+        let is_watching = common.custody.get(Word::IsWatching) == 1;
         let keeper = Box::new(Self {
             lock,
             custody: common.custody,
@@ -186,7 +191,7 @@ impl Keeper {
             grace_ms: launch.options.grace_ms,
             limit_monitor: LimitMonitor::new(launch.options.limits, kept),
             expiry: Expiry::new(launch.options.lifetime),
-            prober: ProberWatch::new(&launch.options),
+            prober: ProberWatch::new(&launch.options, is_watching),
             on_exit,
             restart: launch.options.restart,
             is_scheduled: launch.options.schedule.is_set(),

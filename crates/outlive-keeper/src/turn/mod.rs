@@ -1,8 +1,8 @@
 //! Waiting until the command may be executed: for a time, then for other jobs, then for its turn in a queue.
 //!
 //! A job that waits has its keeper and its guard, as one that runs: the environment of the command is in their memory alone. The
-//! starter was answered, so that it may end. Clients can end the job, and everything else is refused until it runs. Nothing wakes
-//! the keeper but its clients and what it waits for.
+//! starter was answered, so that it may end. Clients can end the job, and the process beside it can end the wait after a failure;
+//! everything else is refused until it runs. Nothing wakes the keeper but its clients and what it waits for.
 //!
 //! Either of the two may be killed. A guard whose keeper died forks another; a keeper whose guard died forks as well, and is the
 //! guard of its child from then on.
@@ -160,6 +160,8 @@ struct Waiting<'a> {
     clients: Vec<Client>,
     due_us: u64,
     alarm: Option<Alarm>,
+    /// A client has ended the wait for that time.
+    is_hastened: bool,
     /// None for a job without a schedule.
     timetable: Option<schedule::Timetable<'a>>,
     after: after::Awaited<'a>,
@@ -192,7 +194,10 @@ impl<'a> Waiting<'a> {
         meta: Meta,
     ) -> Self {
         let hello = Hello { versions: SPOKEN, nonce: launch.nonce };
-        let due_us = launch.due_boot_us;
+        // A keeper that died may have been asked not to wait for it.
+        let is_hastened =
+            launch.due_boot_us > 0 && durable::open_ro(dir, outlive_core::file::NEXT_RUN).is_ok();
+        let due_us = if is_hastened { 0 } else { launch.due_boot_us };
         // Without one, the time is met by what the loop counts.
         let alarm = if due_us > clock::boot_us() { Alarm::at(due_us).ok() } else { None };
         let queue = launch.options.queue.as_ref();
@@ -204,6 +209,7 @@ impl<'a> Waiting<'a> {
             clients: Vec::new(),
             due_us,
             alarm,
+            is_hastened: false,
             timetable: launch
                 .options
                 .schedule
@@ -364,23 +370,38 @@ impl<'a> Waiting<'a> {
             self.accept();
         }
         // A client that ends the job does so before its turn comes.
-        if by.is_none() && (is_woken || has_looked || (ready == 0 && !has_request)) {
+        let is_hastened = std::mem::take(&mut self.is_hastened);
+        if by.is_none() && (is_woken || has_looked || is_hastened || (ready == 0 && !has_request)) {
             self.look();
         }
         by
     }
 
     fn serve(&mut self) -> Option<String> {
-        for client in &mut self.clients {
-            let reply = match client.next_request() {
+        for index in 0..self.clients.len() {
+            let reply = match self.clients[index].next_request() {
                 None => continue,
                 Some(Request::Kill { by, .. }) => return Some(by),
+                Some(Request::Replace { next_run, .. }) => self.hasten(&next_run),
                 Some(Request::Snapshot) => Reply::Described(self.meta.to_bytes()),
                 Some(_) => Reply::refused("queued", "the job has not been started yet"),
             };
-            client.reply(&reply);
+            self.clients[index].reply(&reply);
         }
         None
+    }
+
+    /// Ends the wait after a failure. A job that waits for something else has not begun, so that there is nothing to replace.
+    fn hasten(&mut self, next_run: &[u8]) -> Reply {
+        if self.due_us > clock::boot_us() {
+            let written =
+                durable::replace(Replacing::NEXT_RUN, self.dir, outlive_core::file::NEXT_RUN, next_run);
+            if let Err(error) = written {
+                return Reply::refused("not_written", error.to_string());
+            }
+            (self.due_us, self.alarm, self.is_hastened) = (0, None, true);
+        }
+        Reply::Accepted
     }
 
     fn accept(&mut self) {

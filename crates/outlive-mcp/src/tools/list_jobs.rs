@@ -36,8 +36,19 @@ const FILTERED: usize = 2800;
 /// How many characters of a command are shown.
 const COMMAND: usize = 40;
 
-const STATUS: [&str; 10] =
-    ["all", "live", "ended", "starting", "running", "completed", "failed", "killed", "timed_out", "lost"];
+const STATUS: [&str; 11] = [
+    "all",
+    "live",
+    "ended",
+    "queued",
+    "starting",
+    "running",
+    "completed",
+    "failed",
+    "killed",
+    "timed_out",
+    "lost",
+];
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if let Some(name) = call.arguments.text("why")? {

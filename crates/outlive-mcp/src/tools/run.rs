@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use outlive::{Job, JobChoices, Kill, OPTIONS, OptionForm, Placement, Request, Status, Timestamp};
+use outlive::{
+    Ensured, Job, JobChoices, Kill, OPTIONS, OptionForm, Placement, Request, StartError, Started, Status,
+    Timestamp,
+};
 use serde_json::Value;
 
 use super::read_output::answer;
@@ -94,7 +97,11 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let running = servers::running_already(call, &line, cwd.as_deref());
     let name = call.arguments.text("name")?;
     let is_named = |job: &Job| name.is_some() && job.name() == name.as_deref();
-    let by_default = if running.as_ref().is_some_and(is_named) { "reuse" } else { "new" };
+    let by_default = match &running {
+        Some(job) if !is_named(job) => "new",
+        _ if name.is_some() => "reuse",
+        _ => "new",
+    };
     let choice = call.arguments.word("if_running", &IF_RUNNING)?.unwrap_or(by_default);
     let beside = match (running, choice) {
         (Some(job), "reuse") => return reuse(call, job, Duration::from_millis(wait)),
@@ -108,9 +115,13 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         (Some(job), _) => Some(format!("; {} runs the same already", job.id())),
         (None, _) => None,
     };
+    let is_once = name.is_some() && choice == "reuse";
     // This answer reports the end, not a concurrent one.
-    let started = call.claims.claim_started(|| call.store.start(&request));
-    let (started, claim) = started.map_err(|error| jobs::failed(call, "not started", error))?;
+    let (started, claim) = match call.claims.claim_started(|| start(call, &request, is_once)) {
+        Ok(started) => started,
+        Err(NotStarted::Running(job)) => return reuse(call, job, Duration::from_millis(wait)),
+        Err(NotStarted::Failed(error)) => return Err(jobs::failed(call, "not started", error)),
+    };
     let job = started.job;
     // If the wait fails, the state is reported all the same.
     jobs::wait_for_start(call, &job, Duration::from_millis(wait)).ok();
@@ -118,6 +129,26 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     reply.header += &beside.unwrap_or_default();
     reply.footers.extend(started.warning.map(|warning| format!("warning: {warning}")));
     Ok(reply)
+}
+
+/// Why no job was started.
+enum NotStarted {
+    Failed(StartError),
+    /// Another client has started it at the same time.
+    Running(Job),
+}
+
+/// Starts a job; with `is_once` unless one of its name runs that was started in the same way.
+fn start(call: &Call<'_>, request: &Request, is_once: bool) -> Result<Started, NotStarted> {
+    if is_once {
+        match call.store.ensure(request).map_err(NotStarted::Failed)? {
+            Ensured::Started(started) => return Ok(started),
+            Ensured::Running(job) => return Err(NotStarted::Running(job)),
+            // The name means another command, too.
+            Ensured::Changed(..) => {}
+        }
+    }
+    call.store.start(request).map_err(NotStarted::Failed)
 }
 
 /// Answers with a job that runs already, in place of another; one that is not ready yet is waited for.

@@ -12,6 +12,8 @@ use std::cell::LazyCell;
 use std::time::{Duration, Instant};
 
 use outlive::{QueueChange, SessionName, Store};
+use outlive_sys::fault::{self, Point};
+use outlive_sys::identity::ProcessId;
 use outlive_sys::poll;
 use outlive_sys::watch::Watch;
 
@@ -34,8 +36,25 @@ pub struct Rising<'a> {
     /// Names of the jobs that were asked for, and of those that they wait for.
     asked: Vec<String>,
     watch: Watch,
+    starter: Starter,
     last: Progress,
     began: Instant,
+}
+
+/// Which process starts the jobs.
+#[derive(Debug)]
+enum Starter {
+    /// The one that was executed for this `up`; none: it has ended.
+    Own(Option<ProcessId>),
+    /// That of another `up`, which took over.
+    Other,
+}
+
+impl Starter {
+    /// Tells whether it is known to have ended.
+    fn has_ended(&self) -> bool {
+        matches!(self, Self::Own(id) if !id.is_some_and(ProcessId::is_alive))
+    }
 }
 
 /// Asks for jobs of a project, and for what they wait for. What was asked for before and still waits is
@@ -104,10 +123,13 @@ pub(crate) fn ask<'a>(
     let watch = Watch::new(&store.session_dir(&session));
     record.write(store, &session).map_err(ProjectError::Store)?;
     let words = ["converge", session.as_str(), &record.generation];
-    store.start_helper(&words).map_err(ProjectError::Store)?;
+    let starter =
+        fault::step(Point::ProjectExec, || store.start_helper(&words)).map_err(ProjectError::Store)?;
+    let starter = ProcessId::of(starter);
     let last = Progress::new(&record.generation);
     let generation = record.generation;
-    Ok(Rising { store, session, generation, asked, watch, last, began: Instant::now() })
+    let starter = Starter::Own(starter);
+    Ok(Rising { store, session, generation, asked, watch, starter, last, began: Instant::now() })
 }
 
 impl Rising<'_> {
@@ -125,6 +147,7 @@ impl Rising<'_> {
         loop {
             self.watch.clear();
             // In this order: what it wrote before it ended is seen.
+            let is_over = self.starter.has_ended();
             let is_running = record::is_locked(self.store, &self.session);
             let progress = Progress::read(self.store, &self.session).map(|mut progress| {
                 progress.jobs.retain(|name, _| self.asked.contains(name));
@@ -144,11 +167,12 @@ impl Rising<'_> {
                 Some(record) if !record.wanted.is_empty() => {
                     self.last = Progress::new(&record.generation);
                     self.generation = record.generation;
+                    self.starter = Starter::Other;
                     continue;
                 }
                 _ => return Err(ProjectError::Starter("was stopped by `outlive down`")),
             }
-            if !is_running && has_begun {
+            if (!is_running && has_begun) || (is_over && !has_begun) {
                 return Err(ProjectError::Starter("was killed: `outlive up` goes on from here"));
             }
             if !has_begun && self.began.elapsed() > FIRST_WORD {

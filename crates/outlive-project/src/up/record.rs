@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use outlive::{JobId, SessionName, Store, Timestamp};
-use outlive_sys::fault::Replacing;
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::{clock, durable, lock, random};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -115,20 +115,25 @@ impl Record {
     ///
     /// Written, not synced: jobs do not survive a loss of power either.
     pub(crate) fn write(&self, store: &Store, session: &SessionName) -> io::Result<()> {
-        write(store, session, RECORD, self)
+        write(Replacing::PROJECT, store, session, RECORD, self)
     }
 
     /// Forgets what was wanted; and what became of it, unless something of that is left to be ended.
     pub(crate) fn remove(store: &Store, session: &SessionName, is_all_ended: bool) -> io::Result<()> {
         let dir = durable::open_dir(&store.session_dir(session))?;
         let names = if is_all_ended { &[RECORD, PROGRESS][..] } else { &[RECORD] };
-        names.iter().try_for_each(|name| durable::remove(&dir, name))
+        names.iter().try_for_each(|name| fault::step(Point::ProjectRemove, || durable::remove(&dir, name)))
     }
 }
 
 impl Step {
     pub(crate) fn new(state: StepState, job: Option<JobId>, why: Option<String>) -> Self {
         Self { state, job, why, host: None, definition: None }
+    }
+
+    /// Tells whether it was started, or need not be.
+    pub(crate) fn is_done(&self) -> bool {
+        !matches!(self.state, StepState::Waiting | StepState::Failed)
     }
 
     /// Tells whether another machine is being asked for it: what becomes of it is known soon.
@@ -154,7 +159,7 @@ impl Progress {
     }
 
     pub(crate) fn write(&self, store: &Store, session: &SessionName) -> io::Result<()> {
-        write(store, session, PROGRESS, self)
+        write(Replacing::PROGRESS, store, session, PROGRESS, self)
     }
 }
 
@@ -163,26 +168,32 @@ fn read<T: DeserializeOwned>(store: &Store, session: &SessionName, name: &str) -
     serde_json::from_slice(&durable::read(dir, name).ok()?).ok()
 }
 
-fn write(store: &Store, session: &SessionName, name: &str, value: &impl Serialize) -> io::Result<()> {
+fn write(
+    at: Replacing,
+    store: &Store,
+    session: &SessionName,
+    name: &str,
+    value: &impl Serialize,
+) -> io::Result<()> {
     let dir = durable::open_dir(&store.session_dir(session))?;
     let bytes = serde_json::to_vec(value).map_err(io::Error::other)?;
-    durable::replace(Replacing::SETTINGS, &dir, name, &bytes)
+    durable::replace(at, &dir, name, &bytes)
 }
 
 /// Becomes the only process that starts or ends the jobs of a project.
 pub(crate) fn lock(store: &Store, session: &SessionName) -> io::Result<File> {
-    take(store, session, LOCK)
+    take(Point::ProjectLock, store, session, LOCK)
 }
 
 /// Becomes the only process that changes what is wanted: it depends on what was wanted before.
 pub(crate) fn lock_record(store: &Store, session: &SessionName) -> io::Result<File> {
-    take(store, session, RECORD_LOCK)
+    take(Point::ProjectRecordLock, store, session, RECORD_LOCK)
 }
 
-fn take(store: &Store, session: &SessionName, name: &str) -> io::Result<File> {
+fn take(point: Point, store: &Store, session: &SessionName, name: &str) -> io::Result<File> {
     let dir = durable::open_dir(&store.session_dir(session))?;
     let file = durable::open_or_create(&dir, name)?;
-    match lock::lock_within(&file, LOCK_LIMIT)? {
+    match fault::step(point, || lock::lock_within(&file, LOCK_LIMIT))? {
         true => Ok(file),
         false => Err(io::Error::other("another `outlive up` or `down` has been at it for a minute")),
     }

@@ -126,7 +126,10 @@ pub fn why(store: &Store, project: &Project, name: &str) -> Result<Vec<Cause>, P
     for other in waiting {
         let is_live_there = scope.there(other).is_some_and(|look| look.is_live());
         let look = Look::new(&scope, other)?;
-        blocked.extend((look.is_up && !look.is_live(store) && !is_live_there).then_some(other.name.as_str()));
+        // One that has come and gone waits for nothing.
+        let is_done = look.step.as_ref().is_some_and(Step::is_done);
+        let is_blocked = look.is_up && !is_done && !look.is_live(store) && !is_live_there;
+        blocked.extend(is_blocked.then_some(other.name.as_str()));
     }
     if !blocked.is_empty() {
         let text = format!("it is waited for by {}", blocked.join(", "));
@@ -366,12 +369,15 @@ impl<'a> Look<'a> {
             let so = if is_waited_for { ", for it" } else { " and" };
             text += &format!("{so} is unhealthy: {why}");
         }
+        if let Some(why) = &state.gave_up {
+            text += &format!("; it is not restarted any more: {why}");
+        }
         // What comes before it is over where nothing follows.
         text.truncate(text.trim_end_matches(',').len());
         if !self.changed.is_empty() {
             text += &format!("; {} changed since: `outlive up` restarts it", self.changed.join(", "));
         }
-        (text, is_waited_for)
+        (text, is_waited_for || state.gave_up.is_some())
     }
 }
 

@@ -144,6 +144,18 @@ points! {
         BackRename = "starter.back.rename", Call;
         BackDelete = "starter.back.delete", Call;
 
+        /// Becoming the only process that starts the job of a name.
+        NameLock = "starter.name.flock", Call;
+
+        /// Becoming the only process that changes what is wanted of a project.
+        ProjectRecordLock = "project.record.flock", Call;
+        /// Executing the process that starts the jobs of a project.
+        ProjectExec = "project.converge.exec", Call;
+        /// Becoming the only process that starts or ends the jobs of a project.
+        ProjectLock = "project.up.flock", Call;
+        /// Forgetting what was wanted.
+        ProjectRemove = "project.record.unlink", Call;
+
         LaunchReceive = "keeper.launch.receive", Call;
         GroupMake = "keeper.group.mkdir", Call;
         /// Mapping the buffer that output is read into.
@@ -203,6 +215,8 @@ points! {
         PlannedRead = "keeper.planned.read", Call;
         /// Starting the program that looks again at a plan.
         PlanExec = "keeper.plan.exec", Call;
+        /// Removing what was asked for in place of a job, because that was stopped.
+        NextRunForgo = "keeper.forgo.unlink", Call;
         /// Starting the program that checks whether a job is ready and healthy, in place of one that is gone.
         ProberExec = "keeper.prober.exec", Call;
         /// Writing the outcome of a command that could not be started.
@@ -283,6 +297,8 @@ points! {
         ProbeMake = "reader.probe.create", Call;
         /// Noting that all was passed on which another job printed.
         FedMake = "reader.fed.create", Call;
+        /// Asking the keeper of a job to let another run take its place.
+        ReplaceAsk = "reader.replace.ask", Sure;
         /// Noting that a front end has shown the outcome.
         SeenMake = "reader.seen.create", Call;
         CursorsMake = "reader.cursors.mkdir", Call;
@@ -328,6 +344,8 @@ points! {
         META_START = "keeper.meta-start", MetaStartWrite, MetaStartRename;
         /// The keeper's snapshot of an ended job.
         META_END = "keeper.meta-end", MetaEndWrite, MetaEndRename;
+        /// What is to follow a job that the process beside it has ended.
+        NEXT_RUN = "keeper.replace", ReplaceWrite, ReplaceRename;
         /// The snapshot of a job whose outcome a front end writes, because its keeper died.
         RECOVER_META = "reader.recover-meta", RecoverMetaWrite, RecoverMetaRename;
         /// The snapshot of a job that a front end closes, because its keeper died.
@@ -357,6 +375,10 @@ points! {
         PLACED = "placer.placed", PlacedWrite, PlacedRename;
         /// What a session says.
         SETTINGS = "reader.settings", SettingsWrite, SettingsRename;
+        /// What is wanted of a project.
+        PROJECT = "project.record", ProjectWrite, ProjectRename;
+        /// How far that has come.
+        PROGRESS = "project.progress", ProgressWrite, ProgressRename;
         /// The session that a job is given to.
         TRANSFER = "reader.transfer", TransferWrite, TransferRename;
         /// That a job is ready.
@@ -421,7 +443,7 @@ mod tests {
         assert!(names.iter().all(|name| {
             [
                 "opener.", "starter.", "keeper.", "parting.", "deliver.", "waiter.", "reader.", "screen.",
-                "placer.", "caller.", "served.",
+                "placer.", "caller.", "served.", "project.",
             ]
             .iter()
             .any(|actor| name.starts_with(actor))

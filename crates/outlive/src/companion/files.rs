@@ -18,14 +18,16 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::Match;
 use ignore::gitignore::Gitignore;
 use outlive_core::event::{Event, Kind};
+use outlive_core::restart::Rerun;
+use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::Appending;
 use outlive_sys::watch::{FileChanges, Watch};
 use outlive_sys::{clock, poll};
 
-use crate::control::Kill;
 use crate::job::Job;
-use crate::launch::request::{Request, RequestError};
+use crate::launch::next_run::Replacement;
+use crate::launch::request::RequestError;
 use crate::store::Store;
 
 /// How long nothing may change before the job is restarted: an editor or a checkout writes several files in a row.
@@ -33,6 +35,9 @@ const QUIET: Duration = Duration::from_millis(300);
 
 /// The longest that changes in a row put off a restart.
 const LONGEST: Duration = Duration::from_secs(5);
+
+/// The times of files are of a clock that the kernel sets forward with each tick, at 100 Hz or more often.
+const CLOCK_TICK_US: u64 = 10_000;
 
 /// How often to look whether the job has ended, where the kernel does not tell.
 const LOOK: Duration = Duration::from_secs(1);
@@ -267,6 +272,12 @@ impl FileWatch {
     }
 }
 
+/// Returns since when a change of a file counts: a run that had to wait began with the files as they were then.
+fn begun_us(job: &Job) -> u64 {
+    let started = job.meta().and_then(|meta| meta.started).filter(|_| job.spec().waits());
+    started.map_or(job.spec().created.0, |started| started.0.saturating_sub(CLOCK_TICK_US))
+}
+
 fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> bool {
     poll::any_readable([fd], Some(Duration::ZERO)).unwrap_or(false)
 }
@@ -314,7 +325,7 @@ impl Store {
     pub(crate) fn restart_on_change(&self, job: &Job) {
         let base = PathBuf::from(std::ffi::OsStr::from_bytes(&job.spec().cwd.0));
         let watched = Patterns::new(&base, &job.spec().restart_on_change).map_err(|error| error.to_string());
-        let begun = SystemTime::UNIX_EPOCH + Duration::from_micros(job.spec().created.0);
+        let begun = SystemTime::UNIX_EPOCH + Duration::from_micros(begun_us(job));
         let watched =
             watched.and_then(|patterns| FileWatch::new(patterns, begun).map_err(|error| explained(&error)));
         let stop = Watch::for_replaced(job.path());
@@ -329,9 +340,8 @@ impl Store {
                     Ok(None) => {}
                     Ok(Some(path)) => {
                         let name = path.strip_prefix(&base).unwrap_or(&path).to_string_lossy().into_owned();
-                        if self.restart_changed(job, &name) {
-                            return;
-                        }
+                        // It may go on for its grace, and one that waits begins only now.
+                        self.restart_changed(job, &name);
                     }
                     Err(error) => break explained(&error),
                 }
@@ -340,16 +350,20 @@ impl Store {
         self.tell_change(job, Kind::Unwatched, failed);
     }
 
-    /// Restarts a job because of a file; `false` if it could not be, and still runs.
-    fn restart_changed(&self, job: &Job, name: &str) -> bool {
-        if job.state(self).status.has_ended() {
-            return true;
+    /// Restarts a job because of a file. If it cannot be, the next change is another try.
+    fn restart_changed(&self, job: &Job, name: &str) {
+        let state = job.state(self);
+        // One that waits for anything but the time after a failure begins with the file as it is by then.
+        let is_backing_off =
+            || job.spec().rerun.as_ref().is_some_and(|rerun| rerun.due_boot_us > clock::boot_us());
+        if state.status.has_ended() || (state.status == Status::Queued && !is_backing_off()) {
+            return;
         }
         self.tell_change(job, Kind::Changed, name.to_owned());
-        let mut request = Request::again(job);
-        request.because = Some(format!("{name} changed"));
-        let kill = Kill { by: format!("a change of {name}"), ..Kill::default() };
-        self.replace_by_itself(job, request, &kill)
+        // It waits for nothing, and what failed before does not count.
+        let rerun = Rerun { due_boot_us: clock::boot_us(), ..Rerun::default() };
+        let replacement = Replacement { because: Some(format!("{name} changed")), rerun };
+        self.replace_by_itself(job, replacement, &format!("a change of {name}"));
     }
 
     fn tell_change(&self, job: &Job, kind: Kind, text: String) {

@@ -1,7 +1,7 @@
 //! What the process beside a job does, apart from looking whether it is ready and healthy: it passes on what another job prints, and
 //! watches files.
 //!
-//! It is started with the job, and only where something is asked of it. If it is killed, the next front end that reads the job starts another.
+//! It is started with the job, and only where something is asked of it. If it is killed, the keeper or the next front end that reads the job starts another.
 
 mod feed;
 pub(crate) mod files;

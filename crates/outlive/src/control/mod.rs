@@ -275,7 +275,7 @@ impl Store {
     }
 
     /// Returns the state of a job that something is left of.
-    fn live_state(&self, job: &Job) -> Result<State, ControlError> {
+    pub(crate) fn live_state(&self, job: &Job) -> Result<State, ControlError> {
         let state = job.state(self);
         if state.is_live() { Ok(state) } else { Err(ControlError::Ended(job.id().clone())) }
     }

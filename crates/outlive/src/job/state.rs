@@ -65,7 +65,8 @@ pub struct State {
     pub custody: Custody,
     /// What a newer outlive wrote of it that this one does not understand: names of fields.
     pub newer: Vec<String>,
-    /// Why it is not started again, though it was to be; none: that was not to be, or another run followed.
+    /// Why it is not started again, though it was to be: it has ended, or is unhealthy and goes on. None: that was not to be, or
+    /// another run followed.
     pub gave_up: Option<String>,
     /// When a job that waits is started, by the boot clock.
     pub due_boot_us: Option<u64>,
@@ -328,6 +329,8 @@ impl Job {
         };
         let mut state = self.state_of(status, meta, None);
         state.unhealthy = self.unhealthy().filter(|_| status == Status::Running);
+        // One that has ended says it in any case.
+        state.gave_up = state.unhealthy.as_ref().and_then(|_| self.gave_up());
         if status == Status::Queued {
             let due_boot_us = match spec.options.schedule.is_set() {
                 true => self.planned().map(|planned| clock::boot_us() + planned.left_us(schedule::now())),

@@ -11,6 +11,7 @@ use outlive_core::id::{SessionName, hash};
 use outlive_core::label;
 use outlive_core::options::OPTIONS;
 use outlive_core::spec::{Lifetime, Spec, StdinFrom};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::{durable, lock};
 
 use crate::job::Job;
@@ -102,7 +103,7 @@ impl Store {
             self.make_session(session)?;
             let lock_file = format!("{}{:016x}", file::STARTING, hash(name.as_bytes()));
             let file = durable::open_or_create(durable::open_dir(&path)?, lock_file.as_str())?;
-            match lock::lock_within(&file, limit)? {
+            match fault::step(Point::NameLock, || lock::lock_within(&file, limit))? {
                 true => Ok(file),
                 false => Err(io::Error::other(format!(
                     "another program has been starting {name} for {}",

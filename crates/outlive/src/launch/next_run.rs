@@ -1,9 +1,12 @@
 //! The next run of a job that is started again by itself: made by the program that its keeper starts at the end, with its environment.
 //!
 //! However often it is asked for, one run is made: under the lock of the job's name it is looked for first.
+//!
+//! The process beside a job has its run followed by another in the same way: it asks the keeper, and may be killed after that.
 
 use std::time::{Duration, Instant};
 
+use outlive_core::control::{self, ENDING};
 use outlive_core::duration::format_duration;
 use outlive_core::event::Kind;
 use outlive_core::file;
@@ -12,11 +15,11 @@ use outlive_core::outcome::{Cause, Outcome};
 use outlive_core::restart::{Next, Rerun};
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{Appending, Replacing};
+use outlive_sys::fault::{self, Appending, Point, Replacing};
 use outlive_sys::{clock, durable, random};
 use serde::{Deserialize, Serialize};
 
-use crate::control::{Caller, Kill};
+use crate::control::{Caller, ControlError, Kill};
 use crate::failure::chain;
 use crate::job::Job;
 use crate::launch::request::Request;
@@ -65,6 +68,15 @@ struct GaveUp {
     at: Timestamp,
 }
 
+/// What the next run is made from that the process beside a job asks for: the contents of the file `next_run`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Replacement {
+    /// Why it follows: `a.py changed`.
+    pub(crate) because: Option<String>,
+    /// When it may start, and what it has from the runs before.
+    pub(crate) rerun: Rerun,
+}
+
 impl Store {
     /// Makes the run that follows a job which has ended by itself, with the caller's environment; unless there is one. The keeper of
     /// the new run waits until it may start.
@@ -83,11 +95,16 @@ impl Store {
             let _held = self.try_lock_name(job.session(), job.name().unwrap_or(id.as_str()))?;
             return self.plan_again(&job).map(|()| NextRun::Already);
         }
-        let is_wanted = |outcome: &Outcome| {
-            options.restart.is_wanted_after(outcome) || options.schedule.is_wanted_after(outcome)
-        };
-        let outcome = job.records().0.filter(is_wanted);
-        let outcome = outcome.ok_or_else(|| NextRunError::Unwanted(id.clone()))?;
+        let outcome = job.records().0.ok_or_else(|| NextRunError::Unwanted(id.clone()))?;
+        // The keeper removes it where the job was stopped after that.
+        let is_killed = matches!(outcome.cause, Cause::Kill { .. });
+        let replacement = is_killed.then(|| job.replacement()).flatten();
+        if replacement.is_none()
+            && !options.restart.is_wanted_after(&outcome)
+            && !options.schedule.is_wanted_after(&outcome)
+        {
+            return Err(NextRunError::Unwanted(id.clone()));
+        }
         let _held = self.try_lock_name(job.session(), job.name().unwrap_or(id.as_str()))?;
         let failed = |error| StartError::Store(self.jobs(), error);
         let latest = self.latest_run(&job).map_err(failed)?;
@@ -95,19 +112,21 @@ impl Store {
         if is_followed || latest.as_ref().unwrap_or(&job).gave_up().is_some() {
             return Ok(NextRun::Already);
         }
-        let (rerun, planned) = match options.schedule.is_set() {
-            true => match self.plan_next(&job) {
+        let because = replacement.as_ref().and_then(|replacement| replacement.because.clone());
+        let (rerun, planned) = match (options.schedule.is_set(), replacement) {
+            (true, _) => match self.plan_next(&job) {
                 Some(planned) => (Rerun::default(), Some(planned)),
                 None => return Ok(self.give_up(&job, "its schedule has no further time".to_owned())),
             },
-            false => match self.restart_after(&job, &outcome) {
+            (false, Some(replacement)) => (replacement.rerun, None),
+            (false, None) => match self.restart_after(&job, &outcome) {
                 Next::Run(rerun) => (rerun, None),
                 Next::GiveUp { tries, window_ms } => return Ok(self.give_up_after(&job, tries, window_ms)),
             },
         };
         let mut request = Request::again(&job);
         request.rerun = Some((rerun, job.spec().parent.clone()));
-        request.planned = planned;
+        (request.planned, request.because) = (planned, because);
         let mut previous = latest.map_or(id.clone(), |latest| latest.id().clone());
         let mut attempts = 0;
         loop {
@@ -143,7 +162,9 @@ impl Store {
         let bytes = random::bytes16();
         let chance = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let runtime_ms = outcome.runtime_ms.unwrap_or(0);
-        job.spec().options.restart.after(job.spec().rerun.as_ref(), runtime_ms, clock::boot_us(), chance)
+        // A run whose wait was cut short because files changed is a new beginning.
+        let before = job.spec().rerun.as_ref().filter(|_| job.replacement().is_none());
+        job.spec().options.restart.after(before, runtime_ms, clock::boot_us(), chance)
     }
 
     /// Tells whether the process that made a run, or its keeper, was killed before the keeper had the job.
@@ -214,8 +235,23 @@ impl Store {
 
     /// Replaces a job with another run because the process beside it has seen a reason to; `false` if it could not be, and still runs: what
     /// is left of it may be gone at the next try.
-    pub(crate) fn replace_by_itself(&self, job: &Job, request: Request, kill: &Kill) -> bool {
-        match self.replace_by(Caller::Companion, job, request, kill) {
+    ///
+    /// The keeper ends the job and lets the run follow, so that this process may be killed at any moment.
+    pub(crate) fn replace_by_itself(&self, job: &Job, replacement: Replacement, by: &str) -> bool {
+        let mut request = Request::again(job);
+        if self.check_again(&request).is_err() {
+            return false;
+        }
+        match fault::around(Point::ReplaceAsk, || self.ask_to_replace(job, &replacement, by)) {
+            Ok(()) | Err(ControlError::Ended(_)) => return true,
+            Err(ControlError::Refused { code, .. }) if code == ENDING => return true,
+            // A keeper of an earlier version, or none.
+            Err(_) => {}
+        }
+        request.because = replacement.because;
+        request.rerun = Some((replacement.rerun, job.spec().parent.clone()));
+        let kill = Kill { by: by.to_owned(), ..Kill::default() };
+        match self.replace_by(Caller::Companion, job, request, &kill) {
             Ok(_) => true,
             Err(_) if !job.state(self).status.has_ended() => false,
             Err(error) => {
@@ -223,6 +259,12 @@ impl Store {
                 true
             }
         }
+    }
+
+    fn ask_to_replace(&self, job: &Job, replacement: &Replacement, by: &str) -> Result<(), ControlError> {
+        let next_run = serde_json::to_vec(replacement).unwrap_or_default();
+        let request = control::Request::Replace { by: by.to_owned(), next_run };
+        self.ask_to_accept(job, &self.live_state(job)?, &request)
     }
 
     fn give_up(&self, job: &Job, why: String) -> NextRun {
@@ -237,6 +279,11 @@ impl Store {
 }
 
 impl Job {
+    /// Returns what the process beside it has asked for in its place.
+    fn replacement(&self) -> Option<Replacement> {
+        serde_json::from_slice(&durable::read(self.dir().ok()?, file::NEXT_RUN).ok()?).ok()
+    }
+
     /// Returns why no run follows by itself, if that was decided.
     pub(crate) fn gave_up(&self) -> Option<String> {
         if !self.restarts_by_itself() {

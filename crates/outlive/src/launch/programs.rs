@@ -178,6 +178,7 @@ impl SpareKeeper {
         let arguments = arguments.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()?;
         let execute = move || {
             fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[], &[theirs.as_fd()]))
+                .map(drop)
         };
         Ok((ours, execute))
     }
@@ -226,12 +227,12 @@ impl Store {
         Ok(command)
     }
 
-    /// Starts the helper in the background, for this store: `outlive VERB …`, with this program's environment.
+    /// Starts the helper in the background, for this store: `outlive VERB …`, with this program's environment. Returns its pid.
     ///
     /// # Errors
     ///
     /// If there is no such program, or no more processes may be made.
-    pub fn start_helper(&self, arguments: &[&str]) -> io::Result<()> {
+    pub fn start_helper(&self, arguments: &[&str]) -> io::Result<i32> {
         let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
         let program = CString::new(program.as_os_str().as_bytes())?;
         let words = std::iter::once(&HELPER).chain(arguments);

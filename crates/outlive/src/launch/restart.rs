@@ -136,9 +136,7 @@ impl Store {
         let mut request = request;
         request.previous = Some(job.id().clone());
         request.choices.name = Some(job.name().map(str::to_owned));
-        // Before anything is ended: a request that makes no sense ends nothing.
-        let resolved = request.resolve(self.config(), request.path().as_deref()).map_err(StartError::from)?;
-        files::check(&resolved.cwd, &request.restart_on_change).map_err(StartError::from)?;
+        self.check_again(&request)?;
         if job.state(self).is_live() {
             match self.kill_by(caller, job, kill) {
                 Ok(killed) if killed.survivors.is_empty() => {}
@@ -148,6 +146,12 @@ impl Store {
             }
         }
         Ok(Restarted::Started(self.start(&request)?))
+    }
+
+    /// Checks a request before anything is ended: one that makes no sense ends nothing.
+    pub(crate) fn check_again(&self, request: &Request) -> Result<(), StartError> {
+        let resolved = request.resolve(self.config(), request.path().as_deref())?;
+        Ok(files::check(&resolved.cwd, &request.restart_on_change)?)
     }
 
     /// Lists the runs of a job up to this one, oldest first. Runs that were removed are left out, and those before them.

@@ -127,7 +127,10 @@ impl Store {
         let helper = match !needs_helper {
             // Without it a command that asks its terminal for the cursor gets no answer, and a process that checks the job and is
             // killed is not started again by the keeper.
-            true => (options.pty || is_probed(options)).then(|| self.open_helper().ok()).flatten(),
+            true => {
+                let has_companion = is_probed(options) || !request.restart_on_change.is_empty();
+                (options.pty || has_companion).then(|| self.open_helper().ok()).flatten()
+            }
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
         self.check_after(&request.after)?;
@@ -191,7 +194,8 @@ impl Store {
             true => Vec::new(),
             false => self.helper_arguments("on-exit", spec),
         };
-        let next_run = match runs_again(&spec.options) || is_probed(&spec.options) {
+        let is_watching = !spec.restart_on_change.is_empty();
+        let next_run = match runs_again(&spec.options) || is_probed(&spec.options) || is_watching {
             false => Vec::new(),
             true => self.helper_arguments("next-run", spec),
         };
@@ -212,6 +216,7 @@ impl Store {
             sync: self.config().store.sync,
             completion: completion.iter().map(Vec::as_slice).collect(),
             next_run: next_run.iter().map(Vec::as_slice).collect(),
+            is_watching,
             due_boot_us: spec.rerun.as_ref().map_or(0, |rerun| rerun.due_boot_us),
             after: spec.after.clone(),
         }

@@ -22,10 +22,10 @@ use outlive_sys::{clock, durable, random, stamp};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
-use crate::control::Kill;
 use crate::job::Job;
 use crate::job::state::State;
-use crate::launch::request::{Request, RequestError};
+use crate::launch::next_run::Replacement;
+use crate::launch::request::RequestError;
 use crate::output::Output;
 use crate::output::scan::Scanner;
 use crate::output::search::pattern;
@@ -193,7 +193,8 @@ impl Store {
         if !self.tell_health(job, Kind::Healthy) {
             return;
         }
-        // In this order: a crash in between leaves it unhealthy, which the next prober finds.
+        // In this order: a crash in between leaves it unhealthy, which the next prober finds. What it was given up for is over.
+        job.dir().and_then(|dir| durable::remove(dir, file::GAVE_UP)).ok();
         if let Some(ready) = job.health_record().and_then(|record| record.ready) {
             job.write_ready(&ready);
         }
@@ -222,11 +223,8 @@ impl Store {
                 return false;
             }
         };
-        let mut request = Request::again(job);
-        request.rerun = Some((rerun, job.spec().parent.clone()));
-        request.because = job.unhealthy().map(|why| format!("it was unhealthy: {why}"));
-        let kill = Kill { by: "its health check".to_owned(), ..Kill::default() };
-        self.replace_by_itself(job, request, &kill)
+        let because = job.unhealthy().map(|why| format!("it was unhealthy: {why}"));
+        self.replace_by_itself(job, Replacement { because, rerun }, "its health check")
     }
 }
 

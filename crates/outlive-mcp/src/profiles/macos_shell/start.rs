@@ -85,7 +85,8 @@ fn announced(started: &Started) -> Value {
     without_nulls(json!({
         "processId": started.job.id().as_str(),
         "pid": started.pid,
-        "status": "running",
+        // One that waits for its turn has no process yet.
+        "status": if started.pid.is_some() { "running" } else { "starting" },
         "warning": started.warning,
     }))
 }
