@@ -37,7 +37,7 @@ const SCANCEL: &str =
     "for number; do :; done\n[ -e \"$dir/pid.$number\" ] && kill \"$(cat \"$dir/pid.$number\")\"\nexit 0\n";
 
 /// What is to be run is the last word. The other machine has another store and another home.
-const SSH: &str = "for line; do :; done\nOUTLIVE_HOME=$dir/store HOME=$dir XDG_DATA_HOME=$dir/data exec sh -c \"$line\"\n";
+const SSH: &str = "for line; do :; done\nOUTLIVE_HOME=$dir/store HOME=$dir exec sh -c \"$line\"\n";
 
 /// What the job on the other machine prints.
 const PRINTED: &str = "line 1\nline 2\nline 3\n";

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use crate::args::{Arguments, Common, List, Logs, Run, Show, Verb};
 
 /// Reads `run [--json] [--name NAME] [--on HOST] [--cwd DIR] [--shell PROGRAM] [--] COMMAND`, `list [--json] [--all]`, `show [--json] JOB`
-/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, and `rpc`; none: it is something else.
+/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, and `rpc [--greet]`; none: it is something else.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Arguments> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let (mut common, mut run) = (Common::default(), Run::default());
@@ -27,8 +27,10 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Argu
         "list" => return read_list(common, arguments),
         "show" => return read_show(common, arguments),
         "logs" => return read_logs(common, arguments),
-        "rpc" if arguments.peek().is_none() => {
-            return Some(Arguments { common, verb: Some(Verb::Rpc) });
+        "rpc" => {
+            let greet = arguments.next_if(|word| word == "--greet").is_some();
+            let is_all = arguments.peek().is_none();
+            return is_all.then(|| Arguments { common, verb: Some(Verb::Rpc { greet }) });
         }
         _ => return None,
     }
@@ -162,6 +164,7 @@ mod tests {
             &["outlive", "run", "--shell", "sh", "echo hi"],
             &["outlive", "list"],
             &["outlive", "rpc"],
+            &["outlive", "rpc", "--greet"],
             &["outlive", "--json", "list", "--all"],
             &["outlive", "show", "web"],
             &["outlive", "logs", "-n", "100", "web", "-f"],
@@ -180,6 +183,7 @@ mod tests {
             &["outlive", "show", "a", "b"],
             &["outlive", "logs", "-n", "many", "web"],
             &["outlive", "rpc", "x"],
+            &["outlive", "rpc", "--greet", "x"],
             &["outlive", "--host", "a", "--host", "b", "list"],
             &["outlive", "--json", "list", "--json"],
             &["outlive", "run", "echo hi", "--wait"],

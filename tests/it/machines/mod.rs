@@ -73,13 +73,13 @@ impl Machine {
         let port = outlive_tests::free_port();
         let shown = dir.display();
         // With SHLVL, bash reads no file of the user's own: these may do anything, and are cut short by this test.
-        let (store, data) = (there.store(), there.path().join("data"));
+        let (store, home) = (there.store(), there.path());
         let config = format!(
             "Port {port}\nListenAddress {address}\nHostKey {shown}/host\nAuthorizedKeysFile {shown}/authorized\nPidFile none\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nLogLevel ERROR\nPrintMotd no\n\
-             SetEnv OUTLIVE_HOME={} XDG_DATA_HOME={} SHLVL=1\n",
+             SetEnv OUTLIVE_HOME={} HOME={} SHLVL=1\n",
             store.display(),
-            data.display()
+            home.display()
         );
         fs::write(dir.join("sshd_config"), config).expect("written");
         let config = format!(
