@@ -61,7 +61,7 @@ class Machine {
     mkdirSync(dir, { mode: 0o700 })
     for (const name of ['host', 'user']) run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', join(dir, name)])
     const port = await freePort()
-    writeFileSync(join(dir, 'sshd_config'), `Port ${port}\nListenAddress 127.0.0.1\nHostKey ${dir}/host\nAuthorizedKeysFile ${dir}/user.pub\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nLogLevel ERROR\nPrintMotd no\nSetEnv OUTLIVE_HOME=${store} XDG_DATA_HOME=${join(world.home, 'data')} SHLVL=1\n`)
+    writeFileSync(join(dir, 'sshd_config'), `Port ${port}\nListenAddress 127.0.0.1\nHostKey ${dir}/host\nAuthorizedKeysFile ${dir}/user.pub\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nLogLevel ERROR\nPrintMotd no\nSetEnv OUTLIVE_HOME=${store} HOME=${world.home} SHLVL=1\n`)
     writeFileSync(join(dir, 'ssh_config'), `Host ${HOST}\n  HostName 127.0.0.1\n  Port ${port}\n  IdentityFile ${dir}/user\n  IdentitiesOnly yes\n  BatchMode yes\n  UserKnownHostsFile ${dir}/known\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n`)
     // The user's own configuration is that of the password database's home; a world has one of its own.
     writeFileSync(join(dir, 'ssh'), `#!/bin/sh\nexec /usr/bin/ssh -F ${dir}/ssh_config "$@"\n`)

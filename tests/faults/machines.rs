@@ -14,8 +14,10 @@ use serde_json::Value;
 use crate::scenario::Scenario;
 use crate::world;
 
-/// Runs the script in the background, unless `hold` is there: then when that is gone. What becomes of it is in `job.NUMBER`.
+/// Runs the script in the background, unless `hold` is there: then when that is gone. What becomes of it is in `job.NUMBER`. With `deadly`,
+/// the program that submits is killed instead.
 const SBATCH: &str = r#"
+[ ! -e "$dir/deadly" ] || { kill -KILL $PPID; exit 1; }
 for word; do case $word in --job-name=*) name=${word#--job-name=};; esac; done
 cat >"$dir/script.$$"
 [ ! -e "$dir/hold" ] && word=RUNNING || word=PENDING
@@ -35,8 +37,10 @@ const SCANCEL: &str =
     "for number; do :; done\n[ -e \"$dir/pid.$number\" ] && kill \"$(cat \"$dir/pid.$number\")\"\nexit 0\n";
 
 /// What is to be run is the last word. The other machine has another store and another home.
-const SSH: &str =
-    "for line; do :; done\nOUTLIVE_HOME=$dir/store HOME=$dir XDG_DATA_HOME=$dir/data exec sh -c \"$line\"\n";
+const SSH: &str = "for line; do :; done\nOUTLIVE_HOME=$dir/store HOME=$dir exec sh -c \"$line\"\n";
+
+/// What the job on the other machine prints.
+const PRINTED: &str = "line 1\nline 2\nline 3\n";
 
 /// The commands in place of the real ones.
 struct StandIns {
@@ -126,15 +130,39 @@ fn call(run: &mut Scenario<'_>, stand_ins: &StandIns) {
     let actor = if run.fault.hits("served") { "served" } else { "caller" };
     let follow = ["logs", "-f", "gpu1/there"];
     let mut followed = stand_ins.front_end(run, actor, &follow);
+    if !PRINTED.starts_with(&followed.text()) {
+        run.violation(format!("the job has not printed this: {:?}", followed.text()));
+    }
     if followed.code != 0 {
         followed = stand_ins.fresh(run, &follow);
     }
-    if followed.text() != "line 1\nline 2\nline 3\n" {
+    if followed.text() != PRINTED {
         run.violation(format!("what is followed: {:?} {}", followed.text(), followed.error()));
     }
     let (ran, known) = (count(run, "ran"), stand_ins.jobs(run, "gpu1", "there").len());
     if (ran, known) != (1, 1) {
         run.violation(format!("it ran {ran} times, as {known} jobs"));
+    }
+}
+
+/// A job whose starter is killed while it submits it: the first front end that looks says so.
+fn abandon(run: &mut Scenario<'_>, stand_ins: &StandIns) {
+    let deadly = stand_ins.dir.join("deadly");
+    std::fs::write(&deadly, "").unwrap();
+    let line = format!("echo never >>{}", run.ledger().display());
+    let begun = stand_ins.fresh(run, &["run", "--engine", "slurm", "--name", "abandoned", &line]);
+    std::fs::remove_file(deadly).unwrap();
+    if begun.code == 0 {
+        run.violation(format!("its starter was to be killed: {}", begun.text()));
+    }
+    stand_ins.front_end(run, "reader", &["list"]);
+    let jobs = stand_ins.jobs(run, "local", "abandoned");
+    let is_told = |job: &Value| {
+        job["cause"] == "never_started"
+            && job["reason"].as_str().is_some_and(|text| text.contains("its starter was killed"))
+    };
+    if jobs.len() != 1 || !jobs.iter().all(is_told) {
+        run.violation(format!("a job that was never submitted: {jobs:?}"));
     }
 }
 
@@ -145,17 +173,10 @@ fn place(run: &mut Scenario<'_>, stand_ins: &StandIns) {
     let line = format!("echo ran >>{}", run.ledger().display());
     let start = ["run", "--engine", "slurm", "--name", "placed", &line];
     let begun = stand_ins.front_end(run, actor, &start);
-    // One whose starter was killed before it was submitted waits for an engine that does not know it; a user sees that, and gives it up.
-    let is_unknown =
-        |job: &Value| job["waits_for"].as_str().is_some_and(|text| text.contains("does not know it"));
-    let unknown: Vec<Value> = stand_ins.jobs(run, "local", "placed").into_iter().filter(is_unknown).collect();
-    for job in &unknown {
-        let given_up = stand_ins.fresh(run, &["kill", job["job"].as_str().unwrap_or_default()]);
-        if given_up.code != 0 {
-            run.violation(format!("it cannot be given up: {}", given_up.error()));
-        }
-    }
-    if begun.code != 0 && stand_ins.jobs(run, "local", "placed").len() == unknown.len() {
+    // One whose starter was killed before it knew that the engine has it is known as such by the first look, and is not begun later.
+    let is_given_up = |job: &Value| job["cause"] == "never_started";
+    let is_begun = |job: &Value| !is_given_up(job);
+    if begun.code != 0 && !stand_ins.jobs(run, "local", "placed").iter().any(is_begun) {
         let again = stand_ins.fresh(run, &start);
         if again.code != 0 {
             return run.violation(format!("a second try fails: {}", again.error()));
@@ -173,6 +194,7 @@ fn place(run: &mut Scenario<'_>, stand_ins: &StandIns) {
     if ran < ended || ran > ended + lost {
         run.violation(format!("it ran {ran} times, and {ended} have ended well, {lost} are lost"));
     }
+    abandon(run, stand_ins);
     std::fs::write(stand_ins.dir.join("hold"), "").unwrap();
     let line = format!("echo never >>{}", run.ledger().display());
     let held = stand_ins.fresh(run, &["run", "--engine", "slurm", "--name", "held", &line]);

@@ -99,10 +99,11 @@ fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
         ("ill", "killed", "kill", None) => true,
         ("placed" | "there", "completed", "natural", Some(0)) => true,
         // Of a node's process that was killed there is no word but the engine's.
-        ("placed", "failed", "never_started", None) => run.fault.hits("placer") || run.fault.hits("starter"),
+        ("placed", "failed", "never_started", None) => {
+            run.fault.action != "pause" && (run.fault.hits("placer") || run.fault.hits("starter"))
+        }
+        ("abandoned", "failed", "never_started", None) => true,
         ("placed", "lost", "lost", None) => run.fault.hits("placer"),
-        // Nobody has submitted it, and it was given up.
-        ("placed", "killed", "kill", None) => run.fault.hits("starter"),
         ("held", "killed", "kill", None) => true,
         ("source" | "sink", "completed", "natural", Some(0)) => true,
         ("watching", "killed", "kill", None) => true,

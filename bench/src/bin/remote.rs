@@ -20,7 +20,7 @@ use outlive_bench::{Failure, Options, Samples, World, conclude, end, finish, go_
 /// A start may take so many times as long as `ssh HOST true`.
 const START: f64 = 1.5;
 
-/// A list may take so many times as long as here, and a round trip more.
+/// A list may take so many times as long as here, and a round trip more: that of `ssh HOST true`.
 const LIST: f64 = 3.0;
 
 /// A key may take so many milliseconds longer to its echo than the round trip.
@@ -91,17 +91,17 @@ fn run() -> Result<bool, Failure> {
             samples.add(time(command)?);
         }
     }
-    let medians = sides.each_ref().map(|(_, _, samples)| samples.median());
+    let [floor, start, here, there] = sides.each_ref().map(|(_, _, samples)| samples.median());
     let mut all_kept = true;
+    let (start, list) = (start / floor, (there - floor) / here);
     let verdicts = [
-        "",
-        judge(medians[1] <= START * medians[0], &mut all_kept),
-        "",
-        judge(medians[3] <= LIST * medians[2] + medians[0], &mut all_kept),
+        String::new(),
+        format!("{} {start:.2} x, at most {START}", judge(start <= START, &mut all_kept)),
+        String::new(),
+        format!("{} {list:.2} x and a round trip, at most {LIST}", judge(list <= LIST, &mut all_kept)),
     ];
-    for ((name, _, samples), verdict) in sides.iter().zip(verdicts) {
-        let (best, median, most) = (samples.best(), samples.median(), samples.quantile(1.0));
-        println!("{name:<26}{best:>9.1}{median:>9.1}{most:>9.1}  {verdict}");
+    for ((name, _, samples), verdict) in sides.iter().zip(&verdicts) {
+        print(name, samples, verdict);
     }
     let echoed = store.start(&Request::shell(ECHOES).pty(true))?.job;
     let attach = outlive(&["--host", "ssh://slow", "attach", echoed.id().as_str()]);
@@ -139,13 +139,18 @@ fn echo(ssh: &Server, attach: &Command, keys: usize, all_kept: &mut bool) -> Res
             rest(PAUSE)?;
         }
     }
-    let medians = sides.each_ref().map(|(_, _, samples)| samples.median());
-    let verdicts = ["", judge(medians[1] <= medians[0] + ECHO, all_kept)];
-    for ((name, _, samples), verdict) in sides.iter().zip(verdicts) {
-        let (best, median, most) = (samples.best(), samples.median(), samples.quantile(1.0));
-        println!("{name:<26}{best:>9.1}{median:>9.1}{most:>9.1}  {verdict}");
+    let [plain, attached] = sides.each_ref().map(|(_, _, samples)| samples.median());
+    let more = attached - plain;
+    let verdict = format!("{} {more:+.2} ms, at most {ECHO}", judge(more <= ECHO, all_kept));
+    for ((name, _, samples), verdict) in sides.iter().zip([String::new(), verdict]) {
+        print(name, samples, &verdict);
     }
     Ok(())
+}
+
+fn print(name: &str, samples: &Samples, verdict: &str) {
+    let (best, median, most) = (samples.best(), samples.median(), samples.quantile(1.0));
+    println!("{name:<26}{best:>9.1}{median:>9.1}{most:>9.1}  {verdict}");
 }
 
 /// Copies a command that was not run.
@@ -232,12 +237,11 @@ impl Server {
         }
         fs::copy(dir.join("user.pub"), dir.join("authorized"))?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let (shown, store, data) = (dir.display(), store.display(), directory.join("data"));
+        let (shown, store, home) = (dir.display(), store.display(), directory.display());
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {shown}/host\nAuthorizedKeysFile {shown}/authorized\nPidFile none\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nLogLevel ERROR\nPrintMotd no\n\
-             SetEnv OUTLIVE_HOME={store} XDG_DATA_HOME={} SHLVL=1\n",
-            data.display()
+             SetEnv OUTLIVE_HOME={store} HOME={home} SHLVL=1\n"
         );
         fs::write(dir.join("sshd_config"), config)?;
         let slow = delayed(port)?;

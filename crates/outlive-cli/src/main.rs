@@ -38,27 +38,31 @@ fn main() -> ExitCode {
     }
     outlive_sys::signal::survive_file_limit();
     let mut words: Vec<OsString> = std::env::args_os().collect();
-    let wants_json =
-        words.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
     if words.get(1).is_some_and(|word| word == served::WORD) {
-        if let Err(failure) = served::accept(words.get(2).map(OsString::as_os_str)) {
-            return report(&failure, wants_json);
+        let terms = words.get(2).cloned().unwrap_or_default();
+        words.drain(1..words.len().min(3));
+        if let Err(failure) = served::accept(&terms) {
+            return report(&failure, wants_json(&words));
         }
-        words.drain(1..3);
     }
-    let spare = starts_a_job(&words).then(|| SpareKeeper::start(true)).flatten();
-    let mut arguments = match parse(&words) {
+    act(&words)
+}
+
+/// Does what a command line asks for.
+fn act(words: &[OsString]) -> ExitCode {
+    let spare = starts_a_job(words).then(|| SpareKeeper::start(true)).flatten();
+    let mut arguments = match parse(words) {
         Ok(arguments) => arguments,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             // A closed pipe (`outlive --help | head -1`) is no failure.
             error.print().ok();
             return ExitCode::SUCCESS;
         }
-        Err(error) => return report(&misused(&error), wants_json),
+        Err(error) => return report(&misused(&error, words), wants_json(words)),
     };
     let is_json = arguments.common.json;
     let done = match remote::host(&mut arguments) {
-        Ok(Some(host)) => remote::run(&host, &arguments, &words),
+        Ok(Some(host)) => remote::run(&host, &arguments, words),
         Ok(None) => served::admit(&mut arguments).and_then(|()| commands::run(arguments, spare)),
         Err(failure) => Err(failure),
     };
@@ -66,6 +70,11 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => report(&failure, is_json),
     }
+}
+
+/// Tells, without the declarations, whether errors are wanted as JSON.
+fn wants_json(words: &[OsString]) -> bool {
+    words.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
 }
 
 /// Reads the command line.
@@ -156,10 +165,10 @@ fn starts_a_job(words: &[OsString]) -> bool {
 }
 
 /// Returns the verb of the command line.
-fn verb_given() -> Option<String> {
+fn verb_given(words: &[OsString]) -> Option<String> {
     let command = Arguments::command();
-    let is_verb = |argument: &String| command.get_subcommands().any(|verb| verb.get_name() == argument);
-    std::env::args_os().skip(1).filter_map(|argument| argument.into_string().ok()).find(is_verb)
+    let is_verb = |argument: &&str| command.get_subcommands().any(|verb| verb.get_name() == *argument);
+    words.iter().skip(1).filter_map(|word| word.to_str()).find(is_verb).map(str::to_owned)
 }
 
 /// Returns the verb that was most likely meant; what only outlive itself starts is none.
@@ -175,7 +184,7 @@ fn similar_verb(error: &clap::Error) -> Option<String> {
 }
 
 /// Puts a usage error into the form that all errors have.
-fn misused(error: &clap::Error) -> Failure {
+fn misused(error: &clap::Error, words: &[OsString]) -> Failure {
     if let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) {
         let message = || format!("there is no command {verb:?}");
         if let Some(instead) = other_words::instead_of(verb) {
@@ -185,7 +194,7 @@ fn misused(error: &clap::Error) -> Failure {
             let word = if verb.contains(' ') { format!("'{verb}'") } else { format!("{verb} …") };
             return Failure::usage(message(), format!("to start it as a job: outlive run {word}"));
         }
-        let hint = match (similar_verb(error), verb_given()) {
+        let hint = match (similar_verb(error), verb_given(words)) {
             (Some(similar), _) => format!("did you mean: outlive {similar}"),
             (None, Some(verb)) => format!("outlive {verb} --help tells what there is"),
             (None, None) => "outlive --help tells what there is".to_owned(),
@@ -202,7 +211,7 @@ fn misused(error: &clap::Error) -> Failure {
         .filter(|line| !line.is_empty())
         .collect();
     let what = if rest.is_empty() { first } else { format!("{first}: {}", rest.join("; ")) };
-    let verb = verb_given();
+    let verb = verb_given(words);
     if let (Some(verb), Some(ContextValue::Strings(missing))) = (&verb, error.get(ContextKind::InvalidArg))
         && error.kind() == ErrorKind::MissingRequiredArgument
         && missing.iter().any(|argument| argument.starts_with("<JOB>"))
@@ -214,7 +223,7 @@ fn misused(error: &clap::Error) -> Failure {
     }
     if let (Some(verb), Some(ContextValue::String(word))) = (&verb, error.get(ContextKind::InvalidArg))
         && error.kind() == ErrorKind::UnknownArgument
-        && let Some(hint) = hint_for_argument(verb, word)
+        && let Some(hint) = hint_for_argument(words, verb, word)
     {
         return Failure::usage(what, hint);
     }
@@ -253,11 +262,9 @@ fn beginning(word: &str) -> String {
 }
 
 /// Returns what to write in place of an argument that a verb does not take.
-fn hint_for_argument(verb: &str, word: &str) -> Option<String> {
-    let words: Vec<String> =
-        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let at = words.iter().position(|argument| argument == word)?;
-    let before = words.get(at.checked_sub(1)?)?.strip_prefix("--");
+fn hint_for_argument(words: &[OsString], verb: &str, word: &str) -> Option<String> {
+    let at = words.iter().position(|argument| argument.to_string_lossy() == word)?;
+    let before = words.get(at.checked_sub(1)?)?.to_str().and_then(|word| word.strip_prefix("--"));
     let command = Arguments::command();
     let declared = command.find_subcommand(verb)?;
     let needs_equals = |option: &&str| {

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use crate::args::{Arguments, Common, Complete, List, Logs, Run, Show, Verb};
 
 /// Reads `run [--json] [--name NAME] [--on HOST] [--cwd DIR] [--shell PROGRAM] [--] COMMAND`, `list [--json] [--all]`, `show [--json] JOB`
-/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, `complete PLACE -- WORD…` and `rpc`; none: it is something else.
+/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, `complete PLACE -- WORD…` and `rpc [--greet]`; none: it is something else.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Arguments> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let (mut common, mut run) = (Common::default(), Run::default());
@@ -28,8 +28,10 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Argu
         "show" => return read_show(common, arguments),
         "logs" => return read_logs(common, arguments),
         "complete" => return read_complete(common, arguments),
-        "rpc" if arguments.peek().is_none() => {
-            return Some(Arguments { common, verb: Some(Verb::Rpc) });
+        "rpc" => {
+            let greet = arguments.next_if(|word| word == "--greet").is_some();
+            let is_all = arguments.peek().is_none();
+            return is_all.then(|| Arguments { common, verb: Some(Verb::Rpc { greet }) });
         }
         _ => return None,
     }
@@ -175,6 +177,7 @@ mod tests {
             &["outlive", "list"],
             &["outlive", "rpc"],
             &["outlive", "complete", "2", "--", "outlive", "logs", ""],
+            &["outlive", "rpc", "--greet"],
             &["outlive", "--json", "list", "--all"],
             &["outlive", "show", "web"],
             &["outlive", "logs", "-n", "100", "web", "-f"],
@@ -194,6 +197,7 @@ mod tests {
             &["outlive", "logs", "-n", "many", "web"],
             &["outlive", "rpc", "x"],
             &["outlive", "complete", "2", "outlive"],
+            &["outlive", "rpc", "--greet", "x"],
             &["outlive", "--host", "a", "--host", "b", "list"],
             &["outlive", "--json", "list", "--json"],
             &["outlive", "run", "echo hi", "--wait"],

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::args::{Arguments, REACHED, Reach};
 use crate::failure::Failure;
+use crate::render::give_up;
 
 /// The hidden word after which the terms stand, and then the words of the caller.
 pub(crate) const WORD: &str = "served";
@@ -41,9 +42,9 @@ struct Terms {
 static TERMS: OnceLock<Terms> = OnceLock::new();
 
 /// Takes the terms, and the terminal that the server made.
-pub(crate) fn accept(terms: Option<&OsStr>) -> Result<(), Failure> {
+pub(crate) fn accept(terms: &OsStr) -> Result<(), Failure> {
     let hint = "it is run by `outlive serve` and `outlive rpc`";
-    let terms = terms.and_then(OsStr::to_str).and_then(|terms| serde_json::from_str(terms).ok());
+    let terms = terms.to_str().and_then(|terms| serde_json::from_str(terms).ok());
     let terms: Terms = terms.ok_or_else(|| Failure::usage("served: there are no terms", hint))?;
     let is_secret = |mark: &String| !mark.is_empty() && mark.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !terms.mark.iter().all(is_secret) {
@@ -167,10 +168,12 @@ pub(crate) fn mark<'a>(stream: Stream, places: impl IntoIterator<Item = (&'a str
     let Some(secret) = TERMS.get().and_then(|terms| terms.mark.as_deref()) else { return };
     let places: Vec<String> = places.into_iter().map(|(name, at)| format!("{name} {at}")).collect();
     let mark = format!("\x1b]7717;{secret};{};{}\x07", stream.index() + 1, places.join(","));
-    let write = || match stream {
-        Stream::Stdout => io::stdout().write_all(mark.as_bytes()).and_then(|()| io::stdout().flush()),
-        Stream::Stderr => io::stderr().write_all(mark.as_bytes()),
-    };
-    // A caller that is gone needs no mark, and one that misses a mark goes on from the one before.
-    fault::step(Point::Mark, write).ok();
+    let written = fault::write(Point::Mark, mark.as_bytes(), |part| match stream {
+        Stream::Stdout => io::stdout().write_all(part).and_then(|()| io::stdout().flush()),
+        Stream::Stderr => io::stderr().write_all(part),
+    });
+    // Half of a mark may be in the stream: what came after it would be taken for the rest.
+    if let Err(error) = written {
+        give_up(&error);
+    }
 }

@@ -19,5 +19,6 @@ pub use access::scope::Scope;
 pub use access::site::{Tls, TlsError};
 pub use access::tokens::{Token, TokenError, TokenObject, Tokens};
 pub use api::openapi;
+pub use command::Verb;
 pub use rpc::serve_pipes;
 pub use server::{Address, Options, Running, ServeError, running, serve};

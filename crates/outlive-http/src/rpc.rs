@@ -1,9 +1,11 @@
 //! The API on standard input and output, for a program that has reached this machine in its own way: nothing listens.
 //!
 //! The program that started this process is this user's, as on the Unix socket. It serves one connection, and ends with it. A verb of the
-//! command line is run without the server (`command::pipes`).
+//! command line is run without the server (`command::pipes`), in a process that is a copy of this one.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,25 +14,27 @@ use outlive_sys::socket;
 use tokio::sync::Semaphore;
 
 use crate::access::tokens::Tokens;
+use crate::command::Verb;
 use crate::command::pipes::{self, Input};
 use crate::server::{End, Peer, ServeError, connection, prepare};
 
 /// How much is copied at once.
 const PIECE: usize = 64 << 10;
 
-/// Serves a store on standard input and output, until the input ends.
+/// Serves a store on standard input and output, until the input ends; `greeting` comes before all else. Returns a verb in the process
+/// that is to do it.
 ///
 /// # Errors
 ///
 /// If the store cannot be used.
-pub fn serve_pipes(store: Store) -> Result<(), ServeError> {
+pub fn serve_pipes(store: Store, greeting: &str) -> Result<Option<Verb>, ServeError> {
     outlive_sys::signal::unblock_all();
     let (key, mut begun) = pipes::begin(Input::take()?)?;
     if let Some(key) = key {
         // A client that is gone is told nothing.
-        pipes::run(&store, &key, begun).ok();
-        return Ok(());
+        return Ok(pipes::run(&store, &key, greeting, begun).unwrap_or_default());
     }
+    File::from(io::stdout().as_fd().try_clone_to_owned()?).write_all(greeting.as_bytes())?;
     let tokens = Tokens::of(&store)?;
     let (router, shared, runtime) = prepare(store, tokens, None)?;
     let (ours, theirs) = socket::pair()?;
@@ -54,7 +58,7 @@ pub fn serve_pipes(store: Store) -> Result<(), ServeError> {
     // Closes our side of the pair, so that the last bytes are written and the thread ends.
     drop(runtime);
     output.join().ok();
-    Ok(())
+    Ok(None)
 }
 
 fn copy(mut from: impl Read, mut to: impl Write) {

@@ -167,6 +167,11 @@ impl Channel {
         }
     }
 
+    /// Leaves a verb that has ended, for a program that ends now: what carries the connection ends by itself, and is not waited for.
+    pub fn leave(mut self) {
+        self.carrier.leave();
+    }
+
     fn lost(&mut self, error: std::io::Error) -> RemoteError {
         match self.carrier.last_words() {
             Some((_, said)) if !said.is_empty() => {

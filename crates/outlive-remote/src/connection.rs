@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::address::Address;
 use crate::error::RemoteError;
 use crate::http::{self, Body, Head, Reader};
-use crate::ssh::{Greeted, Greeting, Ssh};
+use crate::ssh::{Greeting, LastWords, Ssh};
 use crate::websocket::{self, Message, Side};
 
 /// A server on this machine, or behind a tunnel, takes a connection within this time.
@@ -58,8 +58,14 @@ impl Drop for Carrier {
 }
 
 impl Carrier {
+    /// Leaves a process that is about to end by itself, because the other end of its connection has. The caller ends, too: nothing waits
+    /// for the process here.
+    pub(crate) fn leave(&mut self) {
+        drop(self.0.take());
+    }
+
     /// Returns the exit status of a process that has closed its output, and what it wrote to standard error.
-    pub(crate) fn last_words(&mut self) -> Option<(Option<i32>, String)> {
+    pub(crate) fn last_words(&mut self) -> Option<LastWords> {
         let mut child = self.0.take()?;
         let status = child.wait().ok()?;
         let mut said = Vec::new();
@@ -192,17 +198,11 @@ impl Connection {
         let mut written = self.write(&request);
         // The request has not waited for the greeting: that would be a round trip more. A machine without the program has not taken it.
         while let Some(greeting) = self.greeting.take() {
-            match greeting.read(&mut self.reader) {
-                Ok(Greeted::Found) => {}
-                Ok(Greeted::Missing(system)) => {
-                    *self = greeting.copied(&system)?;
-                    written = self.write(&request);
-                }
-                Err(error) => {
-                    // Where it waits for more, it ends.
-                    self.writer = Box::new(io::sink());
-                    return Err(greeting.missed(error, self.carrier.last_words()));
-                }
+            if let Err(error) = greeting.read(&mut self.reader) {
+                // Where it waits for more, it ends.
+                self.writer = Box::new(io::sink());
+                *self = greeting.missed(error, self.carrier.last_words())?;
+                written = self.write(&request);
             }
         }
         written.map_err(|error| self.lost(error))?;

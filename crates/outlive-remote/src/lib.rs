@@ -39,5 +39,5 @@ pub use look::{HostLook, Seen, machines};
 pub use named::token_of_environment;
 pub use objects::{Event, Inbox, Job, Jobs, Killed, Session, Waited};
 pub use projects::{ProjectCause, ProjectDown, ProjectJobStatus, ProjectStatus, ProjectStep};
-pub use ssh::{Ssh, runtime_dir};
+pub use ssh::{GREETING, Ssh, runtime_dir};
 pub use tools::{ToolAnswer, ToolCaller};

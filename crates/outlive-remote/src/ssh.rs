@@ -17,11 +17,11 @@ use sha2::{Digest, Sha256};
 use crate::connection::{Carrier, Connection};
 use crate::error::RemoteError;
 
-/// What the other machine says where outlive is there.
-const FOUND: &str = "outlive-found";
+/// The line that `outlive rpc --greet` begins with: what comes before it, a banner of the user's shell, is not of the API.
+pub const GREETING: &str = "outlive-found";
 
-/// What the other machine says where outlive is not there.
-const MISSING: &str = "outlive-missing";
+/// The directory of copied programs. The user's shell there may be any, and all of them read this as a directory in the home.
+const DIRECTORY: &str = "~/.local/share/outlive/bin";
 
 /// The path of a socket has at most 107 bytes; `ssh` puts 40 for the connection and 18 for its own use behind ours.
 const LONGEST_DIRECTORY: usize = 107 - 40 - 18;
@@ -51,7 +51,7 @@ impl Ssh {
     }
 }
 
-/// What a machine says before the API begins: whether it has the program. It is read with the first answer.
+/// What a machine says before the API begins, if it has the program. It is read with the first answer.
 #[derive(Debug)]
 pub(crate) struct Greeting {
     destination: String,
@@ -61,13 +61,8 @@ pub(crate) struct Greeting {
     is_copied: bool,
 }
 
-/// What the greeting says.
-pub(crate) enum Greeted {
-    /// The program runs, and takes requests.
-    Found,
-    /// It is not there; what `uname -sm` says there.
-    Missing(String),
-}
+/// How a program on another machine ended: its exit status, none if there is none, and what was written to standard error.
+pub(crate) type LastWords = (Option<i32>, String);
 
 impl Greeting {
     fn machine(&self) -> Machine<'_> {
@@ -84,35 +79,45 @@ impl Greeting {
     /// # Errors
     ///
     /// If there is none.
-    pub(crate) fn read(&self, from: &mut impl Read) -> io::Result<Greeted> {
-        let line = first_line(from)?;
-        match line.strip_prefix(MISSING) {
-            Some(system) => Ok(Greeted::Missing(system.trim().to_owned())),
-            None if line == FOUND => Ok(Greeted::Found),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
+    pub(crate) fn read(&self, from: &mut impl Read) -> io::Result<()> {
+        if is_greeted(from)? { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Connects again where there was none because the program is not there: it is copied, and has taken no request yet.
+    pub(crate) fn missed(self, error: io::Error, last: Option<LastWords>) -> Result<Connection, RemoteError> {
+        match last {
+            // The shell's own word, or that of a program that is no outlive; `ssh` itself has none of these.
+            Some((Some(status @ 1..=254), said)) => self.copied(status, &said),
+            last => Err(self.unconnected(error, last)),
         }
     }
 
-    /// Copies the program to a machine that is a `system`, and connects to the copy.
-    pub(crate) fn copied(self, system: &str) -> Result<Connection, RemoteError> {
+    /// Copies the program to the machine, and connects to the copy.
+    fn copied(self, status: i32, said: &str) -> Result<Connection, RemoteError> {
+        const NOT_FOUND: i32 = 127;
         let machine = self.machine();
         let not_installed = |what: String| Err(RemoteError::NotInstalled(machine.name(), what));
-        let own = own_system();
-        if !self.ssh.copies {
-            return not_installed("outlive is not in the PATH there".to_owned());
+        let why = match said {
+            "" => format!("ended with status {status}"),
+            said => outlive::one_line(said),
+        };
+        match (self.ssh.copies, self.is_copied) {
+            (false, _) if status == NOT_FOUND => {
+                return not_installed("outlive is not in the PATH there".to_owned());
+            }
+            (false, _) => return not_installed(format!("outlive does not run there: {why}")),
+            (true, true) => {
+                return not_installed(format!("outlive was copied there, and does not run: {why}"));
+            }
+            (true, false) => {}
         }
-        if self.is_copied {
-            return not_installed("outlive was copied there, and is not there".to_owned());
-        }
-        if system != own {
-            return not_installed(format!("it is {system}, and this program is for {own}"));
-        }
+        machine.check_system(&machine.system()?)?;
         machine.copy(self.ssh.tell)?;
         Self { is_copied: true, ..self }.connect()
     }
 
-    /// Explains why there was none, by the exit status of `ssh` and what it said.
-    pub(crate) fn missed(self, error: io::Error, last: Option<(Option<i32>, String)>) -> RemoteError {
+    /// Explains why there is no connection, by the exit status of `ssh` and what it said.
+    fn unconnected(self, error: io::Error, last: Option<LastWords>) -> RemoteError {
         let name = self.machine().name();
         match last {
             // The request was on its way, and may have been carried out.
@@ -166,12 +171,17 @@ impl<'a> Machine<'a> {
         format!("ssh://{}{port}", self.destination)
     }
 
-    /// Returns `ssh` with our options; what follows is run by a shell there.
+    /// Returns `ssh` with our options, and a script for the shell of all systems.
     pub(crate) fn ssh(&self, script: &str) -> Command {
+        // The user's shell there may be any; a word in single quotes is the same to all of them.
+        self.command(&format!("exec /bin/sh -c '{script}'"))
+    }
+
+    /// Returns `ssh` with our options, and a line for the user's shell there.
+    fn command(&self, line: &str) -> Command {
         let words = self.words();
         let mut command = Command::new(&words[0]);
-        // The user's shell there may be any; a word in single quotes is the same to all of them.
-        command.args(&words[1..]).args(["--", self.destination, &format!("exec /bin/sh -c '{script}'")]);
+        command.args(&words[1..]).args(["--", self.destination, line]);
         command
     }
 
@@ -197,28 +207,40 @@ impl<'a> Machine<'a> {
         words
     }
 
-    /// Starts the program there: the copy, or the one in the `PATH`. It says that it runs before the API begins, so that what went wrong
-    /// before is told apart.
+    /// Starts the program there: the copy, or the one in the `PATH`. The user's shell is the only program that is executed before it,
+    /// and says so where it is not there.
     fn start(&self, is_copy: bool) -> Result<Connection, RemoteError> {
         let unreachable = |error: io::Error| RemoteError::Unreachable(self.name(), error);
-        // Words of the shell alone: no other process is started before the program.
-        let script = match is_copy {
-            true => {
-                let hash = own_hash().map_err(unreachable)?;
-                format!(
-                    "p=\"{}/outlive-{hash}\"; [ -x \"$p\" ] && echo {FOUND} && exec \"$p\" rpc",
-                    directory()
-                )
-            }
-            false => format!("command -v outlive >/dev/null && echo {FOUND} && exec outlive rpc"),
+        let program = match is_copy {
+            true => format!("{DIRECTORY}/outlive-{}", own_hash().map_err(unreachable)?),
+            false => "outlive".to_owned(),
         };
-        let mut ssh = self.ssh(&format!("{script}; echo {MISSING} \"$(uname -sm)\""));
+        let mut ssh = self.command(&format!("exec {program} rpc --greet"));
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = fault::step(Point::Connect, || ssh.spawn()).map_err(unreachable)?;
         let (Some(writer), Some(reader)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(unreachable(io::ErrorKind::BrokenPipe.into()));
         };
         Ok(Connection::over(reader, writer, &self.name()).carried_by(Carrier(Some(child))))
+    }
+
+    /// Asks what kind of a system it is, in the words of `uname -sm`.
+    fn system(&self) -> Result<String, RemoteError> {
+        let unreachable = |error: io::Error| RemoteError::Unreachable(self.name(), error);
+        let asked = self.ssh("uname -sm").stdin(Stdio::null()).output().map_err(unreachable)?;
+        let (said, error) = (String::from_utf8_lossy(&asked.stdout), String::from_utf8_lossy(&asked.stderr));
+        // A banner of the user's shell comes before it.
+        match said.lines().next_back().filter(|_| asked.status.success()) {
+            Some(system) => Ok(system.trim().to_owned()),
+            None => Err(RemoteError::Ssh(self.destination.to_owned(), outlive::one_line(error.trim()))),
+        }
+    }
+
+    /// Checks that this program is for such a system.
+    fn check_system(&self, system: &str) -> Result<(), RemoteError> {
+        let own = own_system();
+        let other = || format!("it is {system}, and this program is for {own}");
+        if system == own { Ok(()) } else { Err(RemoteError::NotInstalled(self.name(), other())) }
     }
 
     /// Copies this program there, under a name with its hash: one that is there is whole.
@@ -230,9 +252,9 @@ impl<'a> Machine<'a> {
             "outlive: copying outlive to {}, once for this version ({mebibytes} MiB)",
             self.destination
         ));
-        let (directory, hash) = (directory(), own_hash().map_err(unreachable)?);
+        let hash = own_hash().map_err(unreachable)?;
         let script = format!(
-            "umask 077; d=\"{directory}\"; mkdir -p \"$d\" && cat >\"$d/.new-$$\" && chmod 700 \"$d/.new-$$\" && \
+            "umask 077; d={DIRECTORY}; mkdir -p \"$d\" && cat >\"$d/.new-$$\" && chmod 700 \"$d/.new-$$\" && \
              mv \"$d/.new-$$\" \"$d/outlive-{hash}\""
         );
         let mut ssh = self.ssh(&script);
@@ -251,8 +273,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Reads our line, byte by byte: what follows belongs to another reader. A banner of the user's shell is passed over.
-fn first_line(from: &mut impl Read) -> io::Result<String> {
+/// Reads up to our line, byte by byte: what follows belongs to another reader. False if it does not come.
+fn is_greeted(from: &mut impl Read) -> io::Result<bool> {
     const LONGEST: usize = 64 << 10;
     let (mut line, mut read) = (Vec::new(), 0);
     let mut byte = [0];
@@ -262,18 +284,12 @@ fn first_line(from: &mut impl Read) -> io::Result<String> {
             line.push(byte[0]);
             continue;
         }
-        let text = String::from_utf8_lossy(&line).trim().to_owned();
-        if text.starts_with("outlive-") {
-            return Ok(text);
+        if String::from_utf8_lossy(&line).trim() == GREETING {
+            return Ok(true);
         }
         line.clear();
     }
-    Ok(String::new())
-}
-
-/// The directory of copied programs, as a shell there reads it.
-fn directory() -> &'static str {
-    "${XDG_DATA_HOME:-$HOME/.local/share}/outlive/bin"
+    Ok(false)
 }
 
 /// What `uname -sm` says here.
@@ -342,9 +358,7 @@ mod tests {
 
     #[test]
     fn to_a_machine_of_another_kind_nothing_is_copied() {
-        let greeting =
-            Greeting { destination: "gpu1".to_owned(), port: None, ssh: Ssh::default(), is_copied: false };
-        let error = greeting.copied("Linux sparc64").unwrap_err();
+        let error = Machine::new("gpu1", None).check_system("Linux sparc64").unwrap_err();
         let expected = format!("ssh://gpu1: it is Linux sparc64, and this program is for {}", own_system());
         assert_eq!(error.to_string(), expected);
     }
@@ -358,7 +372,8 @@ mod tests {
                 ssh: Ssh::default(),
                 is_copied: false,
             };
-            greeting.missed(io::ErrorKind::UnexpectedEof.into(), Some((Some(255), said.to_owned())))
+            let last = Some((Some(255), said.to_owned()));
+            greeting.missed(io::ErrorKind::UnexpectedEof.into(), last).unwrap_err()
         };
         for said in [
             "ssh: connect to host gpu1 port 22: Connection refused",
@@ -374,11 +389,25 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_is_not_there_is_no_lost_connection() {
+        let missed = |ssh: Ssh, is_copied: bool, status: i32| {
+            let greeting = Greeting { destination: "gpu1".to_owned(), port: None, ssh, is_copied };
+            let last = Some((Some(status), "sh: no such file".to_owned()));
+            greeting.missed(io::ErrorKind::UnexpectedEof.into(), last).unwrap_err().to_string()
+        };
+        let kept = Ssh { copies: false, ..Ssh::default() };
+        assert_eq!(missed(kept, false, 127), "ssh://gpu1: outlive is not in the PATH there");
+        assert_eq!(missed(kept, false, 2), "ssh://gpu1: outlive does not run there: sh: no such file");
+        let copied = "ssh://gpu1: outlive was copied there, and does not run: sh: no such file";
+        assert_eq!(missed(Ssh::default(), true, 126), copied);
+    }
+
+    #[test]
     fn a_banner_is_passed_over_and_what_follows_is_left() {
         let mut stream: &[u8] = b"Welcome!\r\nlast login: today\noutlive-found\nHTTP/1.1";
-        assert_eq!(first_line(&mut stream).unwrap(), "outlive-found");
+        assert!(is_greeted(&mut stream).unwrap());
         assert_eq!(stream, b"HTTP/1.1");
-        let mut silent: &[u8] = b"Permission denied";
-        assert_eq!(first_line(&mut silent).unwrap(), "");
+        let mut silent: &[u8] = b"Permission denied\n";
+        assert!(!is_greeted(&mut silent).unwrap());
     }
 }

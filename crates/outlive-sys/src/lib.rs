@@ -17,6 +17,7 @@ pub mod fault;
 pub mod features;
 pub mod fifo_lock;
 pub mod figures;
+pub mod fork;
 #[cfg(feature = "heap")]
 pub mod heap;
 pub mod identity;

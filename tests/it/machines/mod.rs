@@ -45,17 +45,22 @@ fn keygen(file: &Path) {
 impl Machine {
     /// Starts one; `None`: the system lacks the server.
     fn start() -> Option<Self> {
-        Self::start_at("gpu1", Arc::new(Home::new()), None)
+        Self::start_with("")
+    }
+
+    /// Starts one where these variables, written as `NAME=value`, are set.
+    fn start_with(variables: &str) -> Option<Self> {
+        Self::start_at("gpu1", Arc::new(Home::new()), None, variables)
     }
 
     /// Starts two, each in a network of its own.
     fn pair() -> Option<[Self; 2]> {
         let here = Arc::new(Home::new());
-        let start = |name| Self::start_at(name, Arc::clone(&here), Some(Link::make()?));
+        let start = |name| Self::start_at(name, Arc::clone(&here), Some(Link::make()?), "");
         Some([start("gpu1")?, start("gpu2")?])
     }
 
-    fn start_at(name: &'static str, here: Arc<Home>, link: Option<Link>) -> Option<Self> {
+    fn start_at(name: &'static str, here: Arc<Home>, link: Option<Link>, variables: &str) -> Option<Self> {
         if !Path::new(SSHD).is_file() {
             lacks("sshd of the package openssh-server");
             return None;
@@ -73,13 +78,13 @@ impl Machine {
         let port = outlive_tests::free_port();
         let shown = dir.display();
         // With SHLVL, bash reads no file of the user's own: these may do anything, and are cut short by this test.
-        let (store, data) = (there.store(), there.path().join("data"));
+        let (store, home) = (there.store(), there.path());
         let config = format!(
             "Port {port}\nListenAddress {address}\nHostKey {shown}/host\nAuthorizedKeysFile {shown}/authorized\nPidFile none\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nLogLevel ERROR\nPrintMotd no\n\
-             SetEnv OUTLIVE_HOME={} XDG_DATA_HOME={} SHLVL=1\n",
+             SetEnv OUTLIVE_HOME={} HOME={} SHLVL=1 {variables}\n",
             store.display(),
-            data.display()
+            home.display()
         );
         fs::write(dir.join("sshd_config"), config).expect("written");
         let config = format!(

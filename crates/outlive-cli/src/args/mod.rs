@@ -179,7 +179,11 @@ pub(crate) enum Verb {
     Complete(Complete),
     /// Speak the API of `outlive serve` on standard input and output, for `--host ssh://…`
     #[command(hide = true)]
-    Rpc,
+    Rpc {
+        /// Say first that it runs, for a client that reaches it through a shell with words of its own
+        #[arg(long)]
+        greet: bool,
+    },
     /// Print the version
     #[command(hide = true)]
     Version,

@@ -149,7 +149,7 @@ impl Arguments {
             | Verb::Import(_) => return Reach::Here(OF_A_PROJECT),
             Verb::Open(_)
             | Verb::Serve(_)
-            | Verb::Rpc
+            | Verb::Rpc { .. }
             | Verb::Token(_)
             | Verb::Mcp(_)
             | Verb::Agent(_)

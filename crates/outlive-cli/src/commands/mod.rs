@@ -138,6 +138,11 @@ impl Context {
     }
 }
 
+/// Opens the store of this user, for a program that can be all of outlive's programs.
+fn open_store() -> Result<Store, Failure> {
+    Ok(Store::open()?.with_self_as_keeper().with_self_as_helper())
+}
+
 /// Does what was asked.
 pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
     if arguments.common.as_owner {
@@ -158,6 +163,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Some(Verb::OnExit(asked)) => return on_exit::run(&asked),
         Some(Verb::NextRun(asked)) => return next_run::run(&asked),
         Some(Verb::Placed(asked)) => return placed::run(&asked),
+        Some(Verb::Rpc { greet }) => return rpc::run(greet),
         Some(Verb::Reference { page }) => {
             render::print(&reference::page(page));
             return Ok(ExitCode::SUCCESS);
@@ -165,15 +171,12 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Some(Verb::Version) => return version::run(arguments.common.json),
         _ => {}
     }
-    let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
+    let store = open_store()?.with_spare_keeper(spare);
     if let Some(Verb::Mcp(mcp)) = arguments.verb {
         return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
     }
     if let Some(Verb::Serve(serve)) = arguments.verb {
         return serve::run(store, &serve, arguments.common.json);
-    }
-    if let Some(Verb::Rpc) = arguments.verb {
-        return rpc::run(store);
     }
     if let Some(Verb::Top(top)) = arguments.verb {
         return top::run(store, top, arguments.common.session);
@@ -232,7 +235,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
         | Verb::Serve(_)
-        | Verb::Rpc
+        | Verb::Rpc { .. }
         | Verb::Top(_)
         | Verb::Complete(_)
         | Verb::Completions { .. }

@@ -2,11 +2,21 @@
 
 use std::process::ExitCode;
 
-use outlive::Store;
+use outlive_remote::GREETING;
 
+use super::open_store;
 use crate::failure::Failure;
+use crate::{act, render, served};
 
-pub(crate) fn run(store: Store) -> Result<ExitCode, Failure> {
-    outlive_http::serve_pipes(store)?;
-    Ok(ExitCode::SUCCESS)
+pub(crate) fn run(greets: bool) -> Result<ExitCode, Failure> {
+    let greeting = if greets { format!("{GREETING}\n") } else { String::new() };
+    // What is wrong here is told apart from what is wrong with the way here.
+    let store = open_store().inspect_err(|_| render::print(&greeting))?;
+    match outlive_http::serve_pipes(store, &greeting)? {
+        None => Ok(ExitCode::SUCCESS),
+        Some(verb) => {
+            served::accept(&verb.terms)?;
+            Ok(act(&[vec!["outlive".into()], verb.words].concat()))
+        }
+    }
 }

@@ -76,7 +76,10 @@ pub(super) fn run(
                 let ended = pass_on(&mut channel, &mut marks);
                 window::keys(&line).end();
                 match ended {
-                    Ok(ended) => break ended,
+                    Ok(ended) => {
+                        channel.leave();
+                        break ended;
+                    }
                     Err(error) => error,
                 }
             }

@@ -15,6 +15,12 @@ pub(super) struct Stream {
     held: Vec<u8>,
 }
 
+/// So many bytes of the secret are not by chance in what a job prints.
+const KNOWN: usize = 8;
+
+/// What is before the secret.
+const SIGN: &str = "\x1b]7717;";
+
 /// Both streams.
 #[derive(Debug)]
 pub(super) struct Marks {
@@ -24,7 +30,7 @@ pub(super) struct Marks {
 
 impl Marks {
     pub(super) fn new(secret: &str) -> Self {
-        Self { begin: format!("\x1b]7717;{secret};").into_bytes(), streams: Default::default() }
+        Self { begin: format!("{SIGN}{secret};").into_bytes(), streams: Default::default() }
     }
 
     /// The verb is called again, from the last marks on; what it printed after them comes again, if it `repeats`.
@@ -66,9 +72,11 @@ impl Marks {
         printed
     }
 
-    /// Returns what was held back on a stream and is no mark: nothing more comes.
+    /// Returns what was held back on a stream and is no mark: nothing more comes. Of a mark that a verb could not write to its end, its
+    /// beginning is none of the output.
     pub(super) fn rest(&mut self, stream: usize) -> Vec<u8> {
-        std::mem::take(&mut self.streams[stream].held)
+        let held = std::mem::take(&mut self.streams[stream].held);
+        if held.len() >= SIGN.len() + KNOWN { Vec::new() } else { held }
     }
 }
 
@@ -103,6 +111,20 @@ mod tests {
             assert_eq!(printed, b"one\ntwo\n\x1b]7717;x;1;job 9\x07thr", "another secret is no mark");
             assert_eq!(marks.streams[0].place.as_deref(), Some("job 8"));
             assert_eq!(marks.streams[0].since, 3);
+        }
+    }
+
+    #[test]
+    fn half_a_mark_is_not_printed() {
+        let secret = "0123456789abcdef";
+        let whole = format!("one\n\x1b]7717;{secret};1;job 4\x07");
+        for end in 4..whole.len() {
+            let mut marks = Marks::new(secret);
+            let mut printed = marks.take(0, &whole.as_bytes()[..end]);
+            printed.extend(marks.rest(0));
+            // So few bytes may be the job's own.
+            let own = if end - 4 < SIGN.len() + KNOWN { end } else { 4 };
+            assert_eq!(printed, &whole.as_bytes()[..own], "{end}");
         }
     }
 

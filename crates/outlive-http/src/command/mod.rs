@@ -22,6 +22,7 @@ use crate::access::Caller;
 use crate::problem::Problem;
 use crate::server::{Held, Shared};
 use crate::work;
+pub use process::Verb;
 use process::{Process, Said};
 
 /// The most that one message of a client may have; it sends its input in far smaller pieces.
@@ -165,7 +166,7 @@ impl Session {
 
     async fn start(&self, call: Call) -> Result<Process, Failure> {
         let caller = self.caller.clone();
-        let started = work::quick(&self.shared, move |store| process::start(store, &caller, &call)).await?;
+        let started = work::quick(&self.shared, move |store| process::execute(store, &caller, &call)).await?;
         let (process, waiting) = started;
         // Counts as a wait for as long as it runs. Where there are too many, dropping the process ends it.
         work::stream(&self.shared, move |_| waiting.run())?;

@@ -2,7 +2,7 @@
 //! the whole API, of which it uses one route, takes longer than many a verb itself.
 //!
 //! Only a request that is exactly as our own client writes it is answered here. Any other goes to the server, with the bytes that were
-//! read.
+//! read. The verb's process is a copy of this one, which has one thread until then.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tungstenite::handshake::derive_accept_key;
 
-use super::process::{self, Process, Said};
+use super::process::{self, Process, Said, Started, Verb};
 use super::{Call, HINT, Order, PING, SEND_LIMIT, confirmed, failed};
 use crate::access::Caller;
 
@@ -80,31 +80,38 @@ fn key_of(head: &[u8]) -> Option<String> {
     key.filter(|_| seen.len() == 5)
 }
 
-/// Runs the verb that is called, and passes on its ends, until it ends or the client goes.
+/// Runs the verb that is called, and passes on its ends, until it ends or the client goes. In the process of the verb, returns the verb.
+/// `greeting` comes before all else.
 ///
 /// # Errors
 ///
 /// If the client is gone, or does not keep to the protocol.
-pub(crate) fn run(store: &Store, key: &str, mut input: Input) -> io::Result<()> {
+pub(crate) fn run(store: &Store, key: &str, greeting: &str, mut input: Input) -> io::Result<Option<Verb>> {
     let output = Output::take()?;
     let accept = derive_accept_key(key.as_bytes());
-    let head = format!(
-        "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: {accept}\r\n\r\n"
+    let mut head = format!(
+        "{greeting}HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: {accept}\r\n\r\n"
     );
-    output.with(|to| to.write_all(head.as_bytes()))?;
+    // Our client does not wait for the head, which is sent once the verb is at work. One that waits gets it now.
+    if !input.has_more() {
+        output.write(std::mem::take(&mut head).as_bytes())?;
+    }
     let call = match websocket::read(&mut input, Side::Client)? {
         Message::Text(text) => serde_json::from_str::<Call>(&text)
             .map_err(|error| Failure::usage(format!("command: {error}"), HINT)),
         _ => Err(Failure::usage("command: no call", HINT)),
     };
-    let started = call.and_then(|call| process::start(store, &Caller::user(), &call));
+    let started = call.and_then(|call| process::fork(store, &Caller::user(), &call));
     let (mut process, waiting) = match started {
-        Ok(started) => started,
+        Ok(Started::Runs(process, waiting)) => (process, waiting),
+        Ok(Started::Is(verb)) => return Ok(Some(verb)),
         Err(failure) => {
-            output.send(&Message::Text(failed(&failure)))?;
-            return output.send(&Message::Close);
+            output.write(head.as_bytes())?;
+            output.send_last(&Message::Text(failed(&failure)))?;
+            return Ok(None);
         }
     };
+    output.write(head.as_bytes())?;
     let (_, none) = mpsc::channel(1);
     let mut said = std::mem::replace(&mut process.said, none);
     // A client that takes no answers is gone, and so is what it asked for.
@@ -116,12 +123,12 @@ pub(crate) fn run(store: &Store, key: &str, mut input: Input) -> io::Result<()> 
         match said {
             Said::Bytes(bytes) => output.send(&Message::Binary(bytes))?,
             Said::Exit(code) => {
-                output.send(&Message::Text(json!({ "exit": code }).to_string()))?;
-                return output.send(&Message::Close);
+                output.send_last(&Message::Text(json!({ "exit": code }).to_string()))?;
+                break;
             }
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Takes what the client sends, until it goes; then the verb's process is dropped.
@@ -143,12 +150,14 @@ fn receive(mut input: Input, mut process: Process, output: &Output) {
         match websocket::read(&mut input, Side::Client) {
             Ok(Message::Binary(bytes)) => {
                 taken += bytes.len();
-                if process.is_typed_into() && output.send(&Message::Text(confirmed(taken))).is_err() {
-                    return;
-                }
+                let is_typed = process.is_typed_into();
                 // One that reads no more takes none, which is its own business.
                 if process.input.as_ref().is_some_and(|to| to.blocking_send(bytes).is_err()) {
                     process.input = None;
+                }
+                // After it: the verb is at work meanwhile.
+                if is_typed && output.send(&Message::Text(confirmed(taken))).is_err() {
+                    return;
                 }
             }
             Ok(Message::Text(text)) => match serde_json::from_str(&text) {
@@ -191,8 +200,17 @@ impl Input {
 
     /// Waits until there is something to read; true: there was nothing for as long as between two pings.
     fn is_quiet(&self) -> bool {
+        !self.has_more_within(PING)
+    }
+
+    /// Tells whether there is something to read now.
+    fn has_more(&self) -> bool {
+        self.has_more_within(Duration::ZERO)
+    }
+
+    fn has_more_within(&self, limit: Duration) -> bool {
         let is_read = self.read.position() >= self.read.get_ref().len() as u64;
-        is_read && matches!(poll::readable(self.pipe.as_fd(), Some(PING)), Ok(false))
+        !is_read || !matches!(poll::readable(self.pipe.as_fd(), Some(limit)), Ok(false))
     }
 }
 
@@ -219,8 +237,20 @@ impl Output {
         write(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        self.with(|to| to.write_all(bytes))
+    }
+
     fn send(&self, message: &Message) -> io::Result<()> {
         self.with(|to| websocket::write(to, Side::Server, message))
+    }
+
+    /// Sends a message that is the last, and says so.
+    fn send_last(&self, message: &Message) -> io::Result<()> {
+        let mut both = Vec::new();
+        websocket::write(&mut both, Side::Server, message)?;
+        websocket::write(&mut both, Side::Server, &Message::Close)?;
+        self.write(&both)
     }
 
     /// Sends, unless another message is being written: then the client takes nothing.

@@ -1,17 +1,17 @@
 //! The process of a verb: its three ends, its terminal, and its exit status.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use outlive::{Failure, SessionName, Signal, Store, TerminalSize};
+use outlive_sys::fork::{self, Child, Forked, Setting};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
@@ -120,7 +120,9 @@ impl Drop for Ended {
 /// Waits for the end of the process, in a thread.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    child: Child,
+    /// None: it was waited for.
+    child: Option<Child>,
+    end: Ended,
     copying: Vec<JoinHandle<()>>,
     said: mpsc::Sender<Said>,
 }
@@ -131,24 +133,113 @@ impl Waiting {
         for thread in self.copying.drain(..) {
             thread.join().ok();
         }
-        let code = self.child.wait().map_or(1, |status| {
-            status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
-        });
-        self.said.blocking_send(Said::Exit(code)).ok();
+        let ended = self.child.take().map(Child::wait);
+        self.said.blocking_send(Said::Exit(ended.and_then(Result::ok).unwrap_or(1))).ok();
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // Where no thread was left to wait in; of a process that was reaped nothing happens.
-        self.child.kill().ok();
-        self.child.wait().ok();
+        // Where no thread was left to wait in.
+        if let Some(child) = self.child.take() {
+            drop(Ended(self.end.0.take()));
+            child.wait().ok();
+        }
     }
 }
 
-/// Starts a verb.
-pub(super) fn start(store: &Store, caller: &Caller, call: &Call) -> Result<(Process, Waiting), Failure> {
-    let failed = |error: std::io::Error| Failure::other("command", &error);
+/// A verb that this process is to do itself, in the place of the program that was to call it.
+#[derive(Debug)]
+pub struct Verb {
+    /// What it is told of its caller.
+    pub terms: OsString,
+    /// The words after `outlive`.
+    pub words: Vec<OsString>,
+}
+
+/// What came of a start that makes a process without executing a program.
+pub(super) enum Started {
+    /// The verb runs in another process.
+    Runs(Process, Waiting),
+    /// This is that process.
+    Is(Verb),
+}
+
+/// Starts a verb, in a program that has other threads.
+pub(super) fn execute(store: &Store, caller: &Caller, call: &Call) -> Result<(Process, Waiting), Failure> {
+    let (mut command, ends) = prepare(store, caller, call)?;
+    let [stdin, stdout, stderr] = ends.theirs;
+    let child = command.stdin(stdin).stdout(stdout).stderr(stderr).spawn().map_err(failed)?;
+    // The other side of the terminal is the process's alone: when that ends, there is no more to read.
+    drop(command);
+    pass_on(Child::of(child.id().cast_signed()), call, ends.ours, ends.terminal).map_err(failed)
+}
+
+/// Starts a verb in a program with this thread alone, of which the process is then a copy: to execute the program anew takes longer than
+/// many a verb.
+pub(super) fn fork(store: &Store, caller: &Caller, call: &Call) -> Result<Started, Failure> {
+    let (command, ends) = prepare(store, caller, call)?;
+    let owned = |(name, value): (&OsStr, Option<&OsStr>)| (name.to_owned(), value.map(OsStr::to_owned));
+    let setting = Setting {
+        stdio: ends.theirs,
+        directory: command.get_current_dir().unwrap_or(Path::new("/")),
+        variables: command.get_envs().map(owned).collect(),
+    };
+    match fork::fork(setting).map_err(failed)? {
+        Forked::Parent(child) => {
+            let (process, waiting) = pass_on(child, call, ends.ours, ends.terminal).map_err(failed)?;
+            Ok(Started::Runs(process, waiting))
+        }
+        Forked::Child => {
+            let mut words = command.get_args().skip(1).map(OsStr::to_owned);
+            let terms = words.next().unwrap_or_default();
+            Ok(Started::Is(Verb { terms, words: words.collect() }))
+        }
+    }
+}
+
+fn failed(error: io::Error) -> Failure {
+    Failure::other("command", &error)
+}
+
+/// The ends of a verb's process.
+struct Ends {
+    theirs: [OwnedFd; 3],
+    /// Of its pipes.
+    ours: [Option<OwnedFd>; 3],
+    /// Our side of its terminal.
+    terminal: Option<OwnedFd>,
+}
+
+impl Ends {
+    fn make(call: &Call) -> io::Result<Self> {
+        let terminal = open_terminal(call)?;
+        let end = |end: End, is_input: bool| -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+            Ok(match (end, &terminal) {
+                (End::Terminal, Some((_, side))) => (side.try_clone()?, None),
+                (End::None, _) => (OpenOptions::new().read(true).write(true).open("/dev/null")?.into(), None),
+                _ => {
+                    let (reader, writer) = io::pipe()?;
+                    match is_input {
+                        true => (reader.into(), Some(writer.into())),
+                        false => (writer.into(), Some(reader.into())),
+                    }
+                }
+            })
+        };
+        let (stdin, input) = end(call.stdin, true)?;
+        let (stdout, output) = end(call.stdout, false)?;
+        let (stderr, errors) = end(call.stderr, false)?;
+        Ok(Self {
+            theirs: [stdin, stdout, stderr],
+            ours: [input, output, errors],
+            terminal: terminal.map(|(master, _)| master),
+        })
+    }
+}
+
+/// Returns the command of a verb, and its ends.
+fn prepare(store: &Store, caller: &Caller, call: &Call) -> Result<(Command, Ends), Failure> {
     let terms = Terms {
         scope: caller.scope,
         session: caller.session.as_ref(),
@@ -169,51 +260,50 @@ pub(super) fn start(store: &Store, caller: &Caller, call: &Call) -> Result<(Proc
     for name in NOT_PASSED {
         command.env_remove(name);
     }
-    let terminal = open_terminal(call).map_err(failed)?;
-    let end = |end: End| -> std::io::Result<Stdio> {
-        Ok(match (end, &terminal) {
-            (End::Terminal, Some((_, side))) => Stdio::from(side.try_clone()?),
-            (End::None, _) => Stdio::null(),
-            _ => Stdio::piped(),
-        })
-    };
-    command.stdin(end(call.stdin).map_err(failed)?);
-    command.stdout(end(call.stdout).map_err(failed)?);
-    command.stderr(end(call.stderr).map_err(failed)?);
-    let mut child = command.spawn().map_err(failed)?;
-    // The other side of the terminal is the process's alone: when that ends, there is no more to read.
-    drop(command);
-    let master = terminal.map(|(master, _)| Arc::new(master));
+    Ok((command, Ends::make(call).map_err(failed)?))
+}
+
+/// Starts the threads that copy what the process reads and prints.
+fn pass_on(
+    child: Child,
+    call: &Call,
+    [input, stdout, stderr]: [Option<OwnedFd>; 3],
+    terminal: Option<OwnedFd>,
+) -> io::Result<(Process, Waiting)> {
+    let handle = ProcessId::of(child.pid()).and_then(Handle::open).map(Arc::new);
+    let master = terminal.map(Arc::new);
     let (send, said) = mpsc::channel(AHEAD);
-    let mut copying = Vec::new();
-    for (number, pipe) in
-        [(1, child.stdout.take().map(OwnedFd::from)), (2, child.stderr.take().map(OwnedFd::from))]
-    {
+    // From here on an error ends the process.
+    let mut waiting =
+        Waiting { child: Some(child), end: Ended(handle.clone()), copying: Vec::new(), said: send.clone() };
+    for (number, pipe) in [(1, stdout), (2, stderr)] {
         if let Some(pipe) = pipe {
             let send = send.clone();
-            copying.push(thread(move || copy(number, File::from(pipe), &send)).map_err(failed)?);
+            waiting.copying.push(thread(move || copy(number, File::from(pipe), &send))?);
         }
     }
     if let Some(master) = &master {
         // What is printed on the terminal goes to the client's, whichever of its ends that is.
         let number = if call.stdout == End::Terminal { 1 } else { 2 };
         let (master, send) = (Arc::clone(master), send.clone());
-        copying.push(thread(move || copy_terminal(number, &master, &send)).map_err(failed)?);
+        waiting.copying.push(thread(move || copy_terminal(number, &master, &send))?);
     }
-    let input = match (child.stdin.take(), call.stdin, &master) {
-        (Some(pipe), ..) => Some(feed(move |bytes| (&pipe).write_all(bytes).is_ok()).map_err(failed)?),
+    let input = match (input, call.stdin, &master) {
+        (Some(pipe), ..) => {
+            let mut pipe = File::from(pipe);
+            Some(feed(move |bytes| pipe.write_all(bytes).is_ok())?)
+        }
         (None, End::Terminal, Some(master)) => {
             let master = Arc::clone(master);
-            Some(feed(move |bytes| type_into(&master, bytes)).map_err(failed)?)
+            Some(feed(move |bytes| type_into(&master, bytes))?)
         }
         _ => None,
     };
-    let handle = ProcessId::of(child.id().cast_signed()).and_then(Handle::open).map(Arc::new);
-    Ok((Process { said, input, terminal: master, handle }, Waiting { child, copying, said: send }))
+    Ok((Process { said, input, terminal: master, handle }, waiting))
 }
 
 /// Makes a terminal of the client's size, where the client has one.
-fn open_terminal(call: &Call) -> std::io::Result<Option<(OwnedFd, OwnedFd)>> {
+fn open_terminal(call: &Call) -> io::Result<Option<(OwnedFd, OwnedFd)>> {
     if ![call.stdin, call.stdout, call.stderr].contains(&End::Terminal) {
         return Ok(None);
     }
@@ -236,7 +326,7 @@ fn directory(call: &Call) -> Result<PathBuf, Failure> {
     }
 }
 
-pub(super) fn thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+pub(super) fn thread(run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("command".to_owned()).stack_size(STACK).spawn(run)
 }
 
@@ -273,7 +363,7 @@ fn hand_on(number: u8, bytes: &[u8], said: &mpsc::Sender<Said>) -> bool {
 }
 
 /// Starts a thread that writes the client's input, in the order in which it comes.
-fn feed(mut write: impl FnMut(&[u8]) -> bool + Send + 'static) -> std::io::Result<mpsc::Sender<Vec<u8>>> {
+fn feed(mut write: impl FnMut(&[u8]) -> bool + Send + 'static) -> io::Result<mpsc::Sender<Vec<u8>>> {
     let (send, mut receive) = mpsc::channel::<Vec<u8>>(AHEAD);
     thread(move || {
         while let Some(bytes) = receive.blocking_recv() {

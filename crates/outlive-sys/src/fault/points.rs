@@ -115,16 +115,22 @@ points! {
         SessionMake = "starter.session.mkdir", Call;
         /// That an engine has to place a job.
         SubmittedMake = "starter.submitted.create", Call;
+        /// The lock by which a submission that goes on is known.
+        SubmittedTake = "starter.submitted.flock", Call;
         /// An engine's command to take a job.
         Submit = "starter.engine.submit", Call;
         /// What the engine calls the job.
         EngineJobWrite = "starter.engine-job.write", Write;
+        /// The file by which it is known that the engine has the job.
+        EngineJobMake = "starter.engine-job.create", Call;
         /// A node begins a job: no other does after this.
         Claim = "placer.claim.rename", Call;
         /// The mark of a job that an engine has.
         PlaceLeave = "placer.waiting.unlink", Call;
         /// A front end ends a job that no node has begun: none does after this.
         CancelRename = "reader.cancelled.rename", Call;
+        /// A job is given up whose starter died before the engine had it.
+        AbandonRename = "reader.engine.rename", Call;
         /// An engine's command to give a job up.
         Cancel = "reader.engine.cancel", Call;
         /// `ssh`, to another machine.
@@ -136,7 +142,7 @@ points! {
         /// The remembered hash of the program.
         HashWrite = "caller.hash.write", Write;
         /// The place in what a verb prints from which a caller goes on.
-        Mark = "served.mark.write", Call;
+        Mark = "served.mark.write", Write;
         LaunchSend = "starter.launch.send", Write;
         LaunchAnswer = "starter.launch.receive", Call;
         /// Removing the mark of a job that no keeper takes.

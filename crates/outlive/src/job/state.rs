@@ -295,9 +295,11 @@ impl Job {
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
         }
-        if status != Status::Queued && self.is_cancelled() {
-            // The front end that cancelled it died before it could say so.
-            let cause = Cause::Kill { by: "a program that was killed then".to_owned() };
+        let given_up = match status {
+            Status::Queued => self.give_up_unsubmitted(),
+            _ => self.is_cancelled().then(|| self.why_cancelled()),
+        };
+        if let Some(cause) = given_up {
             return self.recover(store, Found { cause, ..Found::lost("") });
         }
         let engine = self.spec().placement.as_ref().map(|placement| placement.engine.word().to_owned());

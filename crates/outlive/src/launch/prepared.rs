@@ -42,6 +42,8 @@ pub(crate) struct Prepared {
     pub(super) outcome: File,
     pub(super) index: File,
     pub(super) log: File,
+    /// Of a job that an engine is to place.
+    pub(super) submitted: Option<File>,
 }
 
 impl Prepared {
@@ -55,7 +57,7 @@ impl Prepared {
             }
         }
         let (outcome, index, log) = (open(file::OUTCOME)?, open(file::INDEX)?, open(&segment::name(0))?);
-        Ok(Self { job, lock, done, outcome, index, log })
+        Ok(Self { job, lock, done, outcome, index, log, submitted: None })
     }
 
     /// Frees the locks, where no keeper has them too.
@@ -153,11 +155,13 @@ impl Store {
         let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
         let lock = create(Point::LockMake, file::LOCK)?;
         let done = create(Point::DoneMake, file::DONE)?;
-        for (point, held) in [(Point::LockTake, &lock), (Point::DoneTake, &done)] {
-            if !fault::step(point, || lock::try_lock(held, lock::Kind::Exclusive))? {
-                return Err(io::Error::from(io::ErrorKind::WouldBlock));
-            }
-        }
+        let take =
+            |point, file: &File| match fault::step(point, || lock::try_lock(file, lock::Kind::Exclusive)) {
+                Ok(false) => Err(io::Error::from(io::ErrorKind::WouldBlock)),
+                taken => taken.map(drop),
+            };
+        take(Point::LockTake, &lock)?;
+        take(Point::DoneTake, &done)?;
         let outcome = create(Point::OutcomeMake, file::OUTCOME)?;
         fault::step(Point::OutcomeReserve, || durable::preallocate(&outcome, FILE_BYTES))?;
         let index = create(Point::IndexMake, file::INDEX)?;
@@ -168,8 +172,12 @@ impl Store {
             let mut file = create(Point::PlannedMake, file::PLANNED)?;
             fault::write_all(Point::PlannedWrite, &mut file, &planned.to_bytes())?;
         }
-        if spec.placement.is_some() {
-            create(Point::SubmittedMake, file::SUBMITTED)?;
+        let submitted = match spec.placement {
+            Some(_) => Some(create(Point::SubmittedMake, file::SUBMITTED)?),
+            None => None,
+        };
+        if let Some(submitted) = &submitted {
+            take(Point::SubmittedTake, submitted)?;
         }
         if spec.waits() || spec.placement.is_some() {
             self.mark_waiting(&spec.job)?;
@@ -197,7 +205,7 @@ impl Store {
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
             Ok(true) => {
                 let job = Job::made(path, stamp, dir, spec);
-                Ok(Some(Prepared { job, lock, done, outcome, index, log }))
+                Ok(Some(Prepared { job, lock, done, outcome, index, log, submitted }))
             }
             other => {
                 fs::remove_file(&mark).ok();

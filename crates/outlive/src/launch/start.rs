@@ -280,7 +280,7 @@ fn talk(
 ) -> io::Result<Option<LaunchReply>> {
     ours.set_read_timeout(Some(ANSWER_LIMIT))?;
     ours.set_write_timeout(Some(ANSWER_LIMIT))?;
-    let Prepared { job, lock, done, outcome, index, log } = prepared;
+    let Prepared { job, lock, done, outcome, index, log, submitted: _ } = prepared;
     let dir = job.dir()?;
     let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd()];
     fds.extend([outcome, index, log].into_iter().chain(helper).map(AsFd::as_fd));

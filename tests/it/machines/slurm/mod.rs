@@ -13,6 +13,7 @@ use std::fs;
 use outlive_tests::until;
 
 use self::cluster::Cluster;
+use super::Machine;
 
 #[test]
 fn a_job_is_queued_runs_on_a_node_and_ends_by_our_record() {
@@ -123,6 +124,30 @@ fn sixty_jobs_at_once_on_three_nodes_end_each_as_it_should() {
             .map(|name| fs::read_dir(cluster.home.store().join(name)).map_or(0, Iterator::count))
     };
     until("no mark is left", || marks() == [0, 0]);
+}
+
+#[test]
+fn from_a_laptop_the_login_node_submits_and_the_rest_is_as_everywhere() {
+    let Some(cluster) = Cluster::start() else { return };
+    let Some(login) = Machine::start_with(&format!("SLURM_CONF={}", cluster.conf().display())) else {
+        return;
+    };
+    login.here.configure("[hosts.cluster]\naddress = \"ssh://gpu1\"\nengine = \"slurm\"\n");
+    let submit = |line: &str| {
+        let options = ["run", "--on", "cluster", "--cpus", "2", "--time", "10m"];
+        login.run(&[&options[..], &[line]].concat()).ok().text().trim_end().to_owned()
+    };
+    let job = submit("echo on $SLURMD_NODENAME; exit 3");
+    let bare = job.strip_prefix("cluster/").expect("the cluster's name is in the id");
+    assert!(login.run(&["logs", "-f", &job]).ok().text().starts_with("on "));
+    assert!(login.run(&["wait", &job]).code(7).text().contains("exited with 3"));
+    let shown = login.run(&["--json", "show", &job]).ok().json();
+    assert_eq!((&shown["job"], &shown["exit_code"]), (&bare.into(), &3.into()), "{shown}");
+    assert!(shown["placed_by"].as_str().is_some_and(|text| text.starts_with("slurm ")), "{shown}");
+    assert!(login.run(&["list", "--host", "all"]).ok().text().contains(&job));
+    let endless = submit("sleep 300");
+    login.run(&["kill", &endless]).ok();
+    assert_eq!(login.run(&["--json", "show", &endless]).ok().json()["status"], "killed");
 }
 
 #[test]

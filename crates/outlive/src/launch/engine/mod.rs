@@ -3,11 +3,15 @@
 //! The intent is in the store before the engine hears of it, with a file `submitted`. The process that renames that decides: a node that begins the
 //! job (`claimed`), or a front end that ends it before (`cancelled`). So no second copy is ever begun, whatever the engine starts again. A job
 //! is known to the engine by its nonce; the engine's own number alone is never trusted.
+//!
+//! The starter holds a lock of that file, and so does the engine's command, until it is noted that the engine has the job. Where the lock
+//! is free and nothing noted, both were killed before: the next front end that looks gives the job up.
 
 mod slurm;
 
 use std::borrow::Cow;
 use std::fs;
+use std::io;
 use std::time::{Duration, Instant};
 
 use outlive_core::id::{JobId, Nonce};
@@ -19,7 +23,7 @@ use outlive_core::timestamp::Timestamp;
 use outlive_core::{FORMAT, file};
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
-use outlive_sys::{clock, durable};
+use outlive_sys::{clock, durable, lock};
 
 pub use self::slurm::EngineError;
 use self::slurm::{Look, Stage};
@@ -68,28 +72,35 @@ pub enum Allocation {
 impl Store {
     /// Hands a prepared job to its engine. Its locks are free from now on: the node takes them.
     pub(crate) fn submit(&self, prepared: Prepared, warning: Option<String>) -> Result<Started, StartError> {
-        let job = prepared.into_job();
+        let Prepared { job, submitted, .. } = prepared;
         // A command that cannot be run is as one that refuses.
-        let submit = || Ok(slurm::submit(self, &job));
-        match fault::step(Point::Submit, submit)
-            .unwrap_or_else(|error| Err(EngineError::Command("sbatch", error)))
-        {
-            Ok(number) => {
-                // Without it the job is found by its nonce all the same.
-                let noted = job.dir().and_then(|dir| durable::create_new(dir, file::ENGINE_JOB));
-                noted
-                    .and_then(|mut file| {
-                        fault::write_all(Point::EngineJobWrite, &mut file, number.as_bytes())
-                    })
-                    .ok();
-                Ok(Started { job, pid: None, warning })
-            }
+        let unsubmitted = |error| EngineError::Command("sbatch", error);
+        let submit = || Ok(submitted.as_ref().map(|submitted| slurm::submit(self, &job, submitted)));
+        let taken = fault::step(Point::Submit, submit).map_err(unsubmitted);
+        let taken = taken.and_then(|taken| taken.unwrap_or(Err(unsubmitted(io::ErrorKind::NotFound.into()))));
+        let number = match taken {
+            Ok(number) => number,
             Err(error) => {
                 // If the engine took it all the same, its node finds no job, and starts nothing.
                 self.withdraw(&job);
-                Err(error.into())
+                return Err(error.into());
             }
+        };
+        let noted = job
+            .dir()
+            .and_then(|dir| fault::step(Point::EngineJobMake, || durable::create_new(dir, file::ENGINE_JOB)));
+        match noted {
+            // Without its number the job is found by its nonce all the same.
+            Ok(mut file) => drop(fault::write_all(Point::EngineJobWrite, &mut file, number.as_bytes())),
+            // Without the file it would count as one that no engine has: it is taken back, unless a node has begun it.
+            Err(error) if job.cancel_submitted(Point::CancelRename).is_ok() => {
+                slurm::cancel(&job).ok();
+                self.withdraw(&job);
+                return Err(StartError::Store(job.path().to_owned(), error));
+            }
+            Err(_) => {}
         }
+        Ok(Started { job, pid: None, warning })
     }
 
     /// Begins a job that was submitted, in the process that the engine started on a node; at most once for each job.
@@ -167,16 +178,10 @@ impl Store {
             Some(Look { stage: Stage::Unsure, word, .. }) => waits_for(format!("slurm says {word}")),
             Some(Look { stage: Stage::Over, word, .. }) => {
                 let detail = format!("slurm says {word}");
-                let Ok(dir) = job.dir() else { return state.clone() };
-                let cause = match durable::rename(&dir, file::SUBMITTED, file::CANCELLED) {
-                    Ok(()) => Cause::NeverStarted(NeverStarted {
-                        step: "queue".into(),
-                        detail: Some(detail),
-                        ..NeverStarted::default()
-                    }),
+                let cause = match job.cancel_submitted(Point::CancelRename) {
+                    Ok(()) => never_queued(detail),
                     Err(_) => Cause::Lost { why: format!("{detail}, and its keeper left no record") },
                 };
-                drop(dir);
                 // A keeper that lives holds the job's lock, and then nothing is written.
                 self.recover_placed(job, cause)
             }
@@ -190,16 +195,11 @@ impl Store {
     /// Ends a job that no node has begun, or that a node runs which cannot be asked from here; `None` if its keeper is to be asked.
     pub(crate) fn kill_placed(&self, job: &Job, state: &State, kill: &Kill) -> Option<Killed> {
         job.spec().placement.as_ref()?;
-        if state.status == Status::Queued {
-            let dir = job.dir().ok()?;
-            let cancel = || durable::rename(&dir, file::SUBMITTED, file::CANCELLED);
-            if fault::step(Point::CancelRename, cancel).is_ok() {
-                drop(dir);
-                self.recover_placed(job, Cause::Kill { by: kill.by.clone() });
-                // One that stays in the engine's queue finds that it was cancelled.
-                fault::step(Point::Cancel, || Ok(slurm::cancel(job).ok())).ok();
-                return Some(Killed::default());
-            }
+        if state.status == Status::Queued && job.cancel_submitted(Point::CancelRename).is_ok() {
+            self.recover_placed(job, Cause::Kill { by: kill.by.clone() });
+            // One that stays in the engine's queue finds that it was cancelled.
+            fault::step(Point::Cancel, || Ok(slurm::cancel(job).ok())).ok();
+            return Some(Killed::default());
         }
         // A node has just begun it.
         let until = Instant::now() + BEGINNING;
@@ -253,6 +253,14 @@ impl Store {
     }
 }
 
+fn never_queued(detail: String) -> Cause {
+    Cause::NeverStarted(NeverStarted {
+        step: "queue".into(),
+        detail: Some(detail),
+        ..NeverStarted::default()
+    })
+}
+
 impl Request {
     /// Lets an engine decide where and when it is started.
     pub fn placed_by(mut self, placement: Placement) -> Self {
@@ -301,6 +309,39 @@ impl Job {
             return None;
         }
         Some(if is_there(file::SUBMITTED) { Status::Queued } else { Status::Starting })
+    }
+
+    /// Ends it before any node has begun it; an error if one has, or it was ended before.
+    fn cancel_submitted(&self, point: Point) -> io::Result<()> {
+        let dir = self.dir()?;
+        fault::step(point, || durable::rename(&dir, file::SUBMITTED, file::CANCELLED))
+    }
+
+    /// Gives it up if the program that was to submit it is gone, and the engine's command with it, before it was known that the engine has
+    /// it; returns why. If the engine has it all the same, its node finds that it was given up, and starts nothing.
+    pub(crate) fn give_up_unsubmitted(&self) -> Option<Cause> {
+        let file = self.dir().and_then(|dir| durable::open_ro(dir, file::SUBMITTED));
+        let is_free = file.and_then(|file| lock::try_lock(file, lock::Kind::Shared));
+        // Looked at after the lock: the file is made before that is freed.
+        if lock::is_held(is_free) || self.is_noted() {
+            return None;
+        }
+        self.cancel_submitted(Point::AbandonRename).ok()?;
+        Some(self.why_cancelled())
+    }
+
+    /// Tells why a job ended that was cancelled, and whose front end died before it could say so.
+    pub(crate) fn why_cancelled(&self) -> Cause {
+        match self.is_noted() {
+            true => Cause::Kill { by: "a program that was killed then".to_owned() },
+            false => never_queued("its starter was killed before it knew that slurm has it".to_owned()),
+        }
+    }
+
+    /// Tells whether it is known that the engine has it, or had it; also where that cannot be seen, for want of descriptors.
+    fn is_noted(&self) -> bool {
+        let file = self.dir().and_then(|dir| durable::open_ro(dir, file::ENGINE_JOB));
+        !file.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Tells whether a front end has ended it before any node began it.

@@ -1,7 +1,8 @@
 //! Slurm, by its own commands: `sbatch`, `squeue`, `scancel`.
 
 use std::ffi::OsStr;
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -72,24 +73,27 @@ pub(super) fn own_number() -> Option<String> {
     std::env::var("SLURM_JOB_ID").ok()
 }
 
-/// Submits a job; returns its number.
-pub(super) fn submit(store: &Store, job: &Job) -> Result<String, EngineError> {
+/// Submits a job; returns its number. What reads the script holds the lock of the file `submitted`, as this process does.
+pub(super) fn submit(store: &Store, job: &Job, mut submitted: &File) -> Result<String, EngineError> {
+    let failed = |error| EngineError::Command("sbatch", error);
     let refused = |what: &str| EngineError::Refused("sbatch", what.to_owned());
     let placement = job.spec().placement.as_ref().ok_or_else(|| refused("it is not asked for"))?;
-    let program = std::env::current_exe().map_err(|error| EngineError::Command("sbatch", error))?;
+    let program = std::env::current_exe().map_err(failed)?;
     let words = store.helper_arguments("placed", job.spec());
     let words: Vec<String> = std::iter::once(program.as_os_str().as_bytes())
         .chain(words.iter().skip(1).map(Vec::as_slice))
         .map(|word| quote(&String::from_utf8_lossy(word)))
         .collect();
     let script = format!("#!/bin/sh\nexec {}\n", words.join(" "));
+    submitted.write_all(script.as_bytes()).and_then(|()| submitted.rewind()).map_err(failed)?;
     let mut command = Command::new("sbatch");
     command.args(["--parsable", "--no-requeue", "--chdir=/"]);
     command.arg(format!("--job-name={}", name(job))).arg(format!("--export={PASSED_ON}"));
     let mut output = OsStr::new("--output=").to_owned();
     output.push(job.path().join(file::ENGINE_LOG));
     command.arg(output).args(options(placement));
-    let said = run("sbatch", &mut command, script.as_bytes())?;
+    command.stdin(submitted.try_clone().map_err(failed)?);
+    let said = run("sbatch", &mut command)?;
     // NUMBER, or NUMBER;CLUSTER.
     let number = said.trim().split(';').next().unwrap_or_default().to_owned();
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -115,7 +119,7 @@ pub(super) fn look(names: &[String]) -> Result<Vec<Look>, EngineError> {
     let mut command = Command::new("squeue");
     command.args(["--noheader", "--states=all", "--format=%i|%j|%T|%r"]);
     command.arg(format!("--name={}", names.join(",")));
-    Ok(run("squeue", &mut command, b"")?.lines().filter_map(parse).collect())
+    Ok(run("squeue", command.stdin(Stdio::null()))?.lines().filter_map(parse).collect())
 }
 
 fn parse(line: &str) -> Option<Look> {
@@ -139,18 +143,13 @@ pub(super) fn cancel(job: &Job) -> Result<(), EngineError> {
     let mut command = Command::new("scancel");
     command.arg(format!("--name={}", name(job)));
     command.args(job.placed().map(|placed| placed.engine_job).or_else(|| job.engine_job()));
-    run("scancel", &mut command, b"").map(drop)
+    run("scancel", command.stdin(Stdio::null())).map(drop)
 }
 
 /// Runs a command of the engine's, and returns what it printed.
-fn run(name: &'static str, command: &mut Command, input: &[u8]) -> Result<String, EngineError> {
+fn run(name: &'static str, command: &mut Command) -> Result<String, EngineError> {
     let failed = |error| EngineError::Command(name, error);
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command that does not read says why.
-        stdin.write_all(input).ok();
-    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
     // Both are read at once, so that none of them fills its pipe.
     let readers = [reader(child.stdout.take()), reader(child.stderr.take())];
     let status = end_of(name, &mut child)?;
