@@ -47,7 +47,8 @@ impl Keeper {
     pub(crate) fn want_next_run(&mut self, outcome: &Outcome) -> bool {
         let is_possible = self.on_exit.as_ref().is_some_and(OnExit::can_run_again);
         let decided = self.custody.get(Word::NextRun);
-        let is_asked = decided == ASKED && matches!(outcome.cause, Cause::Kill { .. });
+        // A keeper that died may have come as far as this before it wrote the outcome.
+        let is_asked = [ASKED, WANTED].contains(&decided) && matches!(outcome.cause, Cause::Kill { .. });
         let is_wanted = is_possible
             && decided != FORGONE
             && (is_asked || self.restart.is_wanted_after(outcome) || self.is_due_again(outcome));
