@@ -66,8 +66,22 @@ impl Viewer<'_> {
     ///
     /// If the command has not read for a while, or the keeper cannot be reached any more.
     pub fn keys(&mut self, bytes: &[u8]) -> Result<(), ControlError> {
+        self.write(bytes, Request::Keys)
+    }
+
+    /// Passes on what the viewer's own terminal says of itself, such as that the mouse was moved. It makes no viewer the one that was
+    /// used last.
+    ///
+    /// # Errors
+    ///
+    /// As [`Viewer::keys`].
+    pub fn report(&mut self, bytes: &[u8]) -> Result<(), ControlError> {
+        self.write(bytes, Request::Input)
+    }
+
+    fn write(&mut self, bytes: &[u8], request: fn(Vec<u8>, Place) -> Request) -> Result<(), ControlError> {
         for piece in bytes.chunks(MAX_INPUT) {
-            self.ask(&Request::Keys(piece.to_vec(), self.place))?;
+            self.ask(&request(piece.to_vec(), self.place))?;
             self.place.offset += piece.len() as u64;
         }
         Ok(())

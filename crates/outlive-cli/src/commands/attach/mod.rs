@@ -390,7 +390,8 @@ fn type_on(
             }
             match typed {
                 Typed::Keys(bytes) if !manner.is_view_only => viewer.keys(&bytes)?,
-                Typed::Keys(_) => {}
+                Typed::Report(bytes) if !manner.is_view_only => viewer.report(&bytes)?,
+                Typed::Keys(_) | Typed::Report(_) => {}
                 Typed::Detach => {
                     detach();
                     return Ok(());
