@@ -15,6 +15,9 @@ const NUMBERS: usize = 170_000;
 const ASK: &str =
     "stty raw -echo; printf '\\033[6n'; IFS= read -r -d R answer; stty sane; echo \"at ${answer#*[}\"";
 
+/// Forgetting what was typed.
+const UNLINK: &str = "keeper.typed.unlink";
+
 /// The size that the terminal is given after its start.
 const SIZE: &str = "100x35";
 
@@ -25,6 +28,9 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
         check_screen(run, id);
         if is_kept(run, id) {
             check_cursor(run, id);
+        }
+        if is_kept(run, id) && run.fault.hits(UNLINK) {
+            check_cleared(run, id);
         }
         if is_kept(run, id) {
             check_size(run, id);
@@ -94,6 +100,15 @@ fn check_cursor(run: &mut Scenario<'_>, id: &str) {
     until(run, id, "the cursor", |log| log.ends_with("at 30;1\r\n").then_some(()));
 }
 
+/// Once a clear has succeeded, nothing is left of what was typed.
+fn check_cleared(run: &mut Scenario<'_>, id: &str) {
+    run.front_end("reader", &["clear", id]);
+    run.must(&["clear", id]);
+    if run.home.job_dir(id).join("input").exists() {
+        run.violation("what was typed is still there".to_owned());
+    }
+}
+
 /// The size that is recorded is the one that the command sees, also where the change failed; the next change succeeds.
 fn check_size(run: &mut Scenario<'_>, id: &str) {
     let resized = run.front_end("reader", &["resize", id, SIZE]);
@@ -157,13 +172,16 @@ fn is_kept(run: &Scenario<'_>, id: &str) -> bool {
 
 /// What it printed is there after its end, and so is the screen.
 fn check_output(run: &mut Scenario<'_>, id: &str) {
+    run.must(&["screen", id]);
+    if run.fault.hits(UNLINK) {
+        return;
+    }
     let log = run.must(&["logs", "--raw", id]).text();
     let numbers: String = (1..=NUMBERS).map(|number| format!("{number}\r\n")).collect();
     let is_complete = run.home.show(id)["cause"] == "natural";
     if !(log.starts_with(&numbers) || !is_complete && numbers.starts_with(&log)) {
         run.violation(format!("the log is not what was printed: {} bytes", log.len()));
     }
-    run.must(&["screen", id]);
 }
 
 /// What was typed is in the recording, but for the piece that was hit; a recording that fails is nothing to the job.
@@ -185,9 +203,9 @@ fn check_typed(run: &mut Scenario<'_>, id: &str) {
     if job["exit_code"] != 6 {
         run.violation(format!("what is recorded of the input disturbed the job: {}", job["reason"]));
     }
-    // It happens at the first piece. Killed after the write, or stopped, the keeper has recorded that one too.
+    // It happens at the first piece. Killed after the write, or stopped, the keeper has recorded that one too. A clear forgets it.
     let is_kept = run.fault.action == "pause" || run.fault.name().ends_with("write@after=kill");
-    let missing = usize::from(!is_kept);
+    let missing = usize::from(!is_kept || run.fault.hits(UNLINK));
     let all = ["cursor\r", "size\r", "size\r", "end\r"];
     if !typed.iter().eq(&all[missing..]) {
         run.violation(format!("the recording has {typed:?} of {all:?}"));

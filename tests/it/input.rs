@@ -238,7 +238,7 @@ fn no_line_is_no_secret() {
     let home = Home::new();
     let job = home.start_with(&["--stdin", "open"], ["cat"]);
     let refused = home.run(["send", &job, "--secret"]).code(2).error();
-    assert!(refused.contains("standard input has ended, and nothing is sent"), "{refused}");
+    assert!(refused.contains("the input has ended, and nothing is sent"), "{refused}");
     // An empty line may be meant.
     finish(home.outlive(["send", &job, "--secret"]), b"\n").ok();
     finish(home.outlive(["send", &job, "--secret"]), b"word").ok();

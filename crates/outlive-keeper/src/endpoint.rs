@@ -119,9 +119,25 @@ impl Terminal {
         awaits::of_terminal(&self.master, &self.command_side, pids, is_prompted)
     }
 
-    /// Tells whether what is typed now is not shown, as a password is not.
+    /// Tells whether what is typed now is a line that is not shown, as a password is, or that cannot be told.
     pub(crate) fn hides_input(&self) -> bool {
-        pty::hides_lines(&self.master)
+        pty::input_modes(&self.master).map_or(true, |modes| modes.by_line && !modes.echo)
+    }
+
+    /// Tells why a secret that is typed now may be shown; `is_masked`: not by a program that reads key by key.
+    pub(crate) fn shows_secret(&self, is_masked: bool) -> Option<&'static str> {
+        match pty::input_modes(&self.master) {
+            Err(_) => Some("it cannot be told whether its terminal shows what is typed"),
+            Ok(modes) if modes.echo => Some("its terminal shows what is typed"),
+            Ok(modes) if !modes.by_line && !is_masked => {
+                Some("its program reads key by key, and may show what is typed")
+            }
+            // The kernel decides when the turn of a byte comes whether it is shown.
+            Ok(_) if pipe::held(&self.command_side) > 0 => {
+                Some("what was typed before has not been read yet")
+            }
+            Ok(_) => None,
+        }
     }
 
     /// Returns what a person types who has no more input.

@@ -68,7 +68,7 @@ impl Input {
     }
 
     /// Tells whether something waits to be written.
-    fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.queue.as_ref().is_some_and(|queue| queue.held > 0)
     }
 

@@ -1,6 +1,6 @@
 //! Requests of clients, carried out.
 
-use outlive_core::control::{Reply, Request, STILL_STOPPING};
+use outlive_core::control::{MAX_SECRET, NOT_HIDDEN, Place, Reply, Request, STILL_STOPPING};
 use outlive_core::outcome::Cause;
 use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
@@ -67,6 +67,9 @@ impl Keeper {
                 }
                 return;
             }
+            Request::Secret { bytes, place, is_masked } if self.input.is_open() => {
+                self.type_secret(&bytes, place, is_masked)
+            }
             Request::View { .. } if self.terminal.is_none() => no_terminal(),
             Request::View { size, sizing } => {
                 let viewer = &mut self.clients[index].viewer;
@@ -102,7 +105,12 @@ impl Keeper {
             }
             Request::Clear => {
                 self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
-                Reply::Accepted
+                match if self.records_input { typed::clear(&self.dir) } else { Ok(()) } {
+                    Ok(()) => Reply::Accepted,
+                    Err(error) => {
+                        Reply::refused("not_cleared", format!("what was typed cannot be removed: {error}"))
+                    }
+                }
             }
             Request::Pause => {
                 let paused = self.containment.pause();
@@ -129,7 +137,7 @@ impl Keeper {
                 self.write_meta(Replacing::META_START);
                 Reply::Accepted
             }
-            Request::Input(..) | Request::Keys(..) | Request::Eof(..) => {
+            Request::Input(..) | Request::Keys(..) | Request::Secret { .. } | Request::Eof(..) => {
                 Reply::refused("stdin_closed", "the command's standard input is not open")
             }
         };
@@ -155,7 +163,7 @@ impl Keeper {
         for client in &mut self.clients {
             let Waiting::Room(bytes, place) = &mut client.waiting else { continue };
             if self.input.is_open() {
-                let terminal = self.terminal.as_ref().filter(|_| self.records_input && !place.is_secret);
+                let terminal = self.terminal.as_ref().filter(|_| self.records_input);
                 // Asked before it is typed: it may be the answer after which a program asks for a password.
                 let is_recorded = terminal.is_some_and(|terminal| !terminal.hides_input());
                 let before = self.input.taken_before(*place, bytes.len());
@@ -175,6 +183,29 @@ impl Keeper {
             } else if bytes.is_empty() {
                 client.reply(&Reply::Accepted);
             }
+        }
+    }
+
+    /// Types a secret at once, while nothing shows it, or not at all: later the terminal may have other modes.
+    fn type_secret(&mut self, bytes: &[u8], place: Place, is_masked: bool) -> Reply {
+        let Some(terminal) = &self.terminal else { return no_terminal() };
+        // A keeper that died may have typed it.
+        if self.input.taken_before(place, bytes.len()) == bytes.len() {
+            return Reply::Accepted;
+        }
+        let why = match self.input.holds() {
+            true => Some("what was sent before is not typed yet"),
+            false => terminal.shows_secret(is_masked),
+        };
+        if let Some(why) = why.or((bytes.len() > MAX_SECRET).then_some("it is too long for a line")) {
+            return Reply::refused(NOT_HIDDEN, why);
+        }
+        let taken = self.input.push(bytes, place);
+        self.input_wait.note_input(&bytes[..taken]);
+        match taken == bytes.len() {
+            true => Reply::Accepted,
+            false if self.input.is_open() => Reply::refused(NOT_HIDDEN, "its terminal takes no input now"),
+            false => closed(),
         }
     }
 

@@ -11,9 +11,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use rustix::fs::fstat;
-use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp, tcgetsid};
+use rustix::termios::{tcgetpgrp, tcgetsid};
 
 use crate::identity::Stat;
+use crate::pty::{self, InputModes};
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,11 +69,10 @@ pub fn of_terminal(
     pids: &[i32],
     is_prompted: bool,
 ) -> Option<(Kind, Known)> {
-    let modes = tcgetattr(&master).ok()?.local_modes;
-    let kind = match (modes.contains(LocalModes::ICANON), modes.contains(LocalModes::ECHO)) {
-        (true, true) => Kind::Line,
-        (true, false) => Kind::Password,
-        (false, _) => Kind::Keys,
+    let kind = match pty::input_modes(&master).ok()? {
+        InputModes { by_line: true, echo: true } => Kind::Line,
+        InputModes { by_line: true, echo: false } => Kind::Password,
+        InputModes { by_line: false, .. } => Kind::Keys,
     };
     let foreground = tcgetpgrp(&master).ok()?.as_raw_nonzero().get();
     let source = Source::Terminal { device: fstat(&side).ok()?.st_rdev };

@@ -57,8 +57,9 @@ pub fn start(
     let variables: [CString; 0] = [];
     let environment = pointers(environment.iter().chain(&variables));
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    let null = above_targets(null.as_raw_fd())?;
-    let moved = fds.iter().map(|fd| above_targets(fd.as_raw_fd())).collect::<io::Result<Vec<_>>>()?;
+    let null = duplicate(null.as_raw_fd(), SOURCES_FROM)?;
+    let moved =
+        fds.iter().map(|fd| duplicate(fd.as_raw_fd(), SOURCES_FROM)).collect::<io::Result<Vec<_>>>()?;
     let mut sources = [-1; MAX_FDS];
     for (source, fd) in sources.iter_mut().zip(&moved) {
         *source = fd.as_raw_fd();
@@ -157,11 +158,15 @@ fn close_from(first: RawFd) {
     }
 }
 
-/// Duplicates `fd` above all targets, close-on-exec.
-fn above_targets(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: duplicates a descriptor that the caller holds open; the result is new and ours.
+/// Duplicates whatever is open with this number, close-on-exec, with a number of at least `least`.
+///
+/// # Errors
+///
+/// If nothing is open with this number, or there are no numbers left.
+pub fn duplicate(fd: RawFd, least: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: duplicates a descriptor or fails; the result is new and ours.
     unsafe {
-        let copy = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, SOURCES_FROM);
+        let copy = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, least);
         if copy < 0 {
             return Err(io::Error::last_os_error());
         }

@@ -94,7 +94,7 @@ pub fn move_to_file(from: impl AsFd, file: impl AsFd, offset: u64, most: usize) 
     Ok(splice(from, None, file, Some(&mut offset.clone()), most, SpliceFlags::NONBLOCK)?)
 }
 
-/// Returns how many bytes are in a pipe.
+/// Returns how many bytes there are to read: in a pipe, or of what was typed into a terminal.
 pub fn held(fd: impl AsFd) -> usize {
     rustix::io::ioctl_fionread(fd).ok().and_then(|held| usize::try_from(held).ok()).unwrap_or(0)
 }

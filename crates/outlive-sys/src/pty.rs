@@ -58,12 +58,23 @@ pub fn end_of_file(terminal: impl AsFd) -> u8 {
     tcgetattr(terminal).map_or(CONTROL_D, |attributes| attributes.special_codes[SpecialCodeIndex::VEOF])
 }
 
-/// Tells whether what is typed at this moment is a line that is not shown, as a password is, or that cannot be told.
-pub fn hides_lines(terminal: impl AsFd) -> bool {
-    tcgetattr(terminal).map_or(true, |attributes| {
-        attributes.local_modes.contains(LocalModes::ICANON)
-            && !attributes.local_modes.contains(LocalModes::ECHO)
-    })
+/// What a terminal does with what is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputModes {
+    /// The program gets whole lines, not single keys.
+    pub by_line: bool,
+    /// The terminal shows what is typed.
+    pub echo: bool,
+}
+
+/// Returns what a terminal does at this moment with what is typed.
+///
+/// # Errors
+///
+/// If it is no terminal.
+pub fn input_modes(terminal: impl AsFd) -> io::Result<InputModes> {
+    let modes = tcgetattr(terminal)?.local_modes;
+    Ok(InputModes { by_line: modes.contains(LocalModes::ICANON), echo: modes.contains(LocalModes::ECHO) })
 }
 
 #[cfg(test)]
@@ -80,16 +91,16 @@ mod tests {
         resize(&master, 132, 50).unwrap();
         assert_eq!(crate::terminal::columns(&side), Some(132));
         assert_eq!(end_of_file(&master), 4);
-        assert!(!hides_lines(&master));
+        assert_eq!(input_modes(&master).unwrap(), InputModes { by_line: true, echo: true });
         let mut modes = tcgetattr(&side).unwrap();
         modes.local_modes.remove(LocalModes::ECHO);
         tcsetattr(&side, OptionalActions::Now, &modes).unwrap();
-        assert!(hides_lines(&master), "a password is typed");
+        assert_eq!(input_modes(&master).unwrap(), InputModes { by_line: true, echo: false });
         modes.local_modes.remove(LocalModes::ICANON);
         tcsetattr(&side, OptionalActions::Now, &modes).unwrap();
-        assert!(!hides_lines(&master), "keys are typed");
-        let (own, _) = crate::pipe::new().unwrap();
-        assert!(hides_lines(own), "no terminal says that it shows anything");
+        assert_eq!(input_modes(&master).unwrap(), InputModes { by_line: false, echo: false });
+        let (no_terminal, _) = crate::pipe::new().unwrap();
+        assert!(input_modes(no_terminal).is_err());
         assert!(matches!(try_write(&side, b"hello\n"), Attempt::Moved(6)));
         let mut buffer = [0; 32];
         let Attempt::Moved(count) = try_read(&master, &mut buffer) else { panic!("nothing was read") };

@@ -247,3 +247,31 @@ fn the_screen_is_that_of_the_command_line() {
     assert_eq!(screen["styled_rows"][1][0]["text"], "two");
     server.get(&format!("/v1/jobs/{job}/screen?at=nonsense")).refused(400, "usage");
 }
+
+#[test]
+fn a_secret_is_taken_where_nothing_shows_it_and_a_paste_is_marked() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let line = "printf '\\033[?2004h'; read x; stty -echo; printf 'Password: '; read x; echo \"got ${#x}\"; stty -icanon; read x; exec sleep 300";
+    let job = home.start_with(&["--pty"], ["bash", "-c", line]);
+    let input = format!("/v1/jobs/{job}/input");
+    let send = |body: Value| server.post(&input, body);
+    home.wait_for_output(&job, "\x1b[?2004h");
+    send(json!({ "secret": "hunter2" })).refused(409, "not_hidden");
+    send(json!({ "secret": "hunter2", "text": "x" })).refused(400, "usage");
+    assert_eq!(send(json!({ "paste": "one" })).ok()["bytes"], "\x1b[200~one\x1b[201~".len());
+    home.wait_for_output(&job, "^[[200~one^[[201~");
+    send(json!({ "keys": "Enter" })).ok();
+    until("it asks for a password", || home.show(&job)["awaits"]["kind"] == "password");
+    assert_eq!(send(json!({ "secret": "hunter2" })).ok()["bytes"], Value::Null);
+    home.wait_for_output(&job, "got 7");
+    send(json!({ "secret": "hunter2" })).refused(409, "not_hidden");
+    send(json!({ "secret": "hunter2", "masked": true })).ok();
+    let printed = String::from_utf8(home.logs(&job)).expect("text");
+    assert!(!printed.contains("hunter2"), "{printed}");
+    home.run(["kill", &job]).ok();
+    let piped = home.start_with(&["--stdin", "open"], ["cat"]);
+    server.post(&format!("/v1/jobs/{piped}/input"), json!({ "secret": "word", "eof": true })).ok();
+    home.wait(&piped);
+    assert_eq!(home.logs(&piped), b"word\n");
+}

@@ -24,6 +24,22 @@ fn an_editor_is_driven_by_keys() {
 }
 
 #[test]
+fn a_paste_is_marked_where_the_program_asked_for_that() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let command = "printf '\\033[?2004h'; stty raw -echo; printf 'ready\\r\\n'; exec od -An -v -tx1 -w1";
+    let job = client.call("run", json!({ "command": command, "pty": true, "wait_ms": 0 })).ok().job();
+    home.wait_for_output(&job, "ready");
+    let paste = json!({ "job": job, "text": "a\nb", "paste": true, "submit": true, "wait_ms": 0 });
+    assert!(client.call("send_input", paste).ok().header().contains("pasted"));
+    let typed = b"\x1b[200~a\rb\x1b[201~\r".map(|byte| format!(" {byte:02x}\n"));
+    home.wait_for_output(&job, &typed.concat());
+    client.call("kill", json!({ "jobs": [job] })).ok();
+    let nothing = client.call("send_input", json!({ "job": job, "paste": true })).error();
+    assert!(nothing.contains("there is nothing to paste"), "{nothing}");
+}
+
+#[test]
 fn what_needs_a_terminal_says_how_to_get_one() {
     let home = Home::new();
     let mut client = Mcp::start(&home, Era::Handshake);

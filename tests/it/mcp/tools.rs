@@ -193,7 +193,7 @@ fn input_is_written_and_answered() {
     let error = client.call("send_input", json!({"job": closed})).error();
     assert!(error.contains("nothing to send"), "{error}");
     let error = client.call("send_input", json!({"job": closed, "keys": "Enter"})).error();
-    assert!(error.contains("keys are for a terminal"), "{error}");
+    assert!(error.contains("keys and pastes are for a terminal"), "{error}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use outlive::{Followed, Follower, Piece, Sizing, TerminalSize};
 use outlive_tests::{Home, LIMIT, binary, is_running, until, until_seen};
 
+use super::keys::{SHOWS_BYTES, wait_for_bytes};
 use super::start;
 
 /// A tmux of the test's own, ended with it.
@@ -203,6 +204,99 @@ fn a_window_that_keeps_the_size_can_be_fitted() {
     tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
     tmux.shows("one", "goes on");
     until("the job has its own size again", || home.json(["screen", &job])["size"] == "60x10");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn the_smallest_window_of_all_can_set_the_size() {
+    let home = Home::new();
+    let job = start(&home, &[], ECHOES);
+    home.wait_for_output(&job, "40 120");
+    let tmux = Tmux::open(&home, 80, 12);
+    tmux.tell(&["new-session", "-d", "-x", "50", "-y", "20", "-s", "two", "bash --norc --noprofile"]);
+    tmux.greet("two");
+    tmux.outlive("one", &format!("attach --size smallest {job}"));
+    tmux.shows("one", "12 80");
+    tmux.outlive("two", &format!("attach --size smallest {job}"));
+    // The columns of the one and the rows of the other, whichever is typed in.
+    tmux.shows("two", "12 50");
+    for window in ["one", "two"] {
+        tmux.line(window, &format!("from {window}"));
+        tmux.shows("one", &format!("got from {window}"));
+        assert_eq!(home.json(["screen", &job])["size"], "50x12");
+    }
+    tmux.tell(&["resize-window", "-t", "one", "-x", "40", "-y", "15"]);
+    tmux.shows("two", "15 40");
+    // The window that is left is the smallest, and then the job has its own size.
+    tmux.tell(&["kill-session", "-t", "two"]);
+    until("the other is gone", || viewers(&home).len() == 1);
+    tmux.tell(&["resize-window", "-t", "one", "-x", "90", "-y", "25"]);
+    tmux.shows("one", "25 90");
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+    tmux.shows("one", "goes on");
+    until("the job has its own size again", || home.json(["screen", &job])["size"] == "120x40");
+    home.run(["kill", &job]).ok();
+}
+
+/// Types these bytes as they are, as a terminal with extended keys sends them.
+fn types(tmux: &Tmux<'_>, window: &str, bytes: &str) {
+    let digits: Vec<String> = bytes.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let digits = digits.iter().map(String::as_str);
+    tmux.tell(&["send-keys", "-t", window, "-H"].into_iter().chain(digits).collect::<Vec<_>>());
+}
+
+/// The forms of terminals with extended keys: kitty's, with and without events of keys that are let go, and that of xterm.
+#[test]
+fn the_prefix_is_known_in_the_forms_of_extended_keys() {
+    let home = Home::new();
+    let job = start(&home, &[], ECHOES);
+    home.wait_for_output(&job, "40 120");
+    let tmux = Tmux::open(&home, 80, 20);
+    for (prefix, typed) in [
+        ("C-\\", "\x1b[92;5ud"),
+        ("C-\\", "\x1b[27;5;92~d"),
+        ("C-\\", "\x1b[92;5:1u\x1b[92;5:3ud"),
+        ("C-\\", "\x1b[57442;5u\x1b[92;5u\x1b[92;5:3u\x1b[57442;1:3u\x1b[100u"),
+        ("C-a", "\x1b[97;5ud"),
+    ] {
+        tmux.line("one", "clear");
+        tmux.outlive("one", &format!("attach {job} --prefix '{prefix}'"));
+        tmux.shows("one", "20 80");
+        types(&tmux, "one", typed);
+        tmux.shows("one", "goes on");
+        until("there is no viewer", || viewers(&home).is_empty());
+    }
+    // What is no prefix, or comes after one and means nothing, reaches the program as it was typed.
+    let other = start(&home, &[], SHOWS_BYTES);
+    home.wait_for_output(&other, "ready");
+    tmux.line("one", "clear");
+    tmux.outlive("one", &format!("attach {other}"));
+    tmux.shows("one", "ready");
+    types(&tmux, "one", "\x1b[92;6u\x1b[92;5u\x1b[92;5u\x1b[92;5uq");
+    wait_for_bytes(&home, &other, b"\x1b[92;6u\x1b[92;5u\x1b[92;5uq");
+    home.run(["kill", &job, &other]).ok();
+}
+
+/// Moving the mouse over a window, or choosing the window, is not typing in it; a click is.
+#[test]
+fn the_mouse_and_the_focus_take_no_lead() {
+    let home = Home::new();
+    let job = start(&home, &[], SHOWS_BYTES);
+    home.wait_for_output(&job, "ready");
+    let has_size = |size: &str| home.json(["screen", &job])["size"] == size;
+    let tmux = Tmux::open(&home, 80, 20);
+    tmux.tell(&["new-session", "-d", "-x", "50", "-y", "12", "-s", "two", "bash --norc --noprofile"]);
+    tmux.greet("two");
+    for (window, size) in [("one", "80x20"), ("two", "50x12")] {
+        tmux.outlive(window, &format!("attach {job}"));
+        until("the new window leads", || has_size(size));
+    }
+    let reports = "\x1b[I\x1b[MC!!\x1b[<35;10;5M\x1b[O\x1b[97;1:3u";
+    types(&tmux, "one", reports);
+    wait_for_bytes(&home, &job, reports.as_bytes());
+    assert!(has_size("50x12"));
+    types(&tmux, "one", "\x1b[<0;10;5M");
+    until("the window that is clicked in leads", || has_size("80x20"));
     home.run(["kill", &job]).ok();
 }
 

@@ -1,4 +1,4 @@
-//! Typing: keys by name, pastes, secrets, and what a terminal answers by itself.
+//! Typing: keys by name, pastes, and what a terminal answers by itself.
 //!
 //! The program that reads them prints what it got, so that every byte is seen.
 
@@ -7,10 +7,10 @@ use outlive_tests::Home;
 use super::start;
 
 /// Prints each byte that is typed, in hexadecimal digits.
-const SHOWS_BYTES: &str = "stty raw -echo; printf 'ready\\r\\n'; exec od -An -v -w1 -tx1";
+pub(super) const SHOWS_BYTES: &str = "stty raw -echo; printf 'ready\\r\\n'; exec od -An -v -w1 -tx1";
 
 /// Waits until the job has printed these bytes.
-fn wait_for_bytes(home: &Home, job: &str, bytes: &[u8]) {
+pub(super) fn wait_for_bytes(home: &Home, job: &str, bytes: &[u8]) {
     let text: String = bytes.iter().map(|byte| format!(" {byte:02x}\n")).collect();
     home.wait_for_output(job, &text);
 }
@@ -47,27 +47,6 @@ fn a_line_ends_as_the_enter_key_does() {
     home.run(["send", &job, "x"]).ok();
     wait_for_bytes(&home, &job, b"x\r");
     home.run(["kill", &job]).ok();
-}
-
-#[test]
-fn a_secret_is_neither_shown_nor_recorded() {
-    let home = Home::new();
-    let job = start(&home, &[], "read -s -p 'Password: ' secret; echo; echo \"${#secret} characters\"");
-    home.wait_for_output(&job, "Password: ");
-    let sent = home.run_with_input(["send", &job, "--secret"], b"hunter2\n").ok();
-    assert_eq!(
-        (sent.text(), sent.error()),
-        (format!("{job}: sent\n"), String::new()),
-        "not even how long it is"
-    );
-    home.wait(&job);
-    let printed = String::from_utf8(home.logs(&job)).unwrap();
-    assert!(printed.ends_with("7 characters\r\n") && !printed.contains("hunter2"), "{printed}");
-    let job = start(&home, &[], "read -s -p 'Password: ' secret; echo");
-    home.wait_for_output(&job, "Password: ");
-    let sent = home.run_with_input(["--json", "send", &job, "--secret"], b"hunter2\n").ok().json();
-    assert_eq!(sent["bytes"], serde_json::Value::Null, "{sent}");
-    home.wait(&job);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod keys;
 mod play;
 mod programs;
 mod screen;
+mod secrets;
 mod survival;
 mod top;
 mod top_keys;

@@ -189,3 +189,26 @@ fn a_screen_is_awaited_until_nothing_changes() {
     assert!(text.ends_with("5\ndone\n"), "{text}");
     home.run(["kill", &job]).ok();
 }
+
+/// The screens that were kept of a long log are drawn by what was to be forgotten.
+#[test]
+fn a_clear_leaves_no_screen_behind() {
+    let home = Home::new();
+    let line = "seq 200000; echo before; read x; seq 200000; echo after; read x";
+    let job = start(&home, &[], line);
+    for word in ["before", "after"] {
+        home.wait_for_output(&job, word);
+        assert!(home.run(["screen", &job]).ok().text().contains(word));
+        assert!(!checkpoints(&home, &job).is_empty());
+        if word == "after" {
+            // The same without a keeper.
+            home.run(["kill", &job]).ok();
+        }
+        home.run(["clear", &job]).ok();
+        assert!(checkpoints(&home, &job).is_empty());
+        assert_eq!(home.run(["screen", &job]).ok().text(), "");
+        if word == "before" {
+            home.run(["send", &job, "x"]).ok();
+        }
+    }
+}

@@ -40,7 +40,7 @@ fn lines_are_in_their_places_and_passwords_nowhere() {
     home.run(["send", &job, "hunter2"]).ok();
     // Here the terminal is as in an editor, and only the sender knows what is secret.
     home.wait_for_output(&job, "key? ");
-    finish(home.outlive(["send", &job, "--secret"]), b"tops3cret\n").ok();
+    finish(home.outlive(["send", &job, "--secret", "--masked"]), b"tops3cret\n").ok();
     home.wait_for_output(&job, "word? ");
     home.run(["send", &job, "w\u{f6}rd"]).ok();
     home.wait_for_output(&job, "last? ");
@@ -145,4 +145,27 @@ fn a_full_or_a_broken_file_disturbs_nobody() {
     std::fs::create_dir(home.job_dir(&job).join("input")).expect("a directory");
     home.run(["send", &job, "typed"]).ok();
     assert_eq!(home.wait(&job)["exit_code"], 6);
+}
+
+#[test]
+fn a_clear_forgets_what_was_typed() {
+    let home = Home::new();
+    let job = start(&home, &["--record-input"], "for i in 1 2 3; do read line; echo \"got $line\"; done");
+    home.run(["send", &job, "before"]).ok();
+    home.wait_for_output(&job, "got before");
+    assert_eq!(typed(&home, &job), "before\r");
+    home.run(["clear", &job]).ok();
+    assert!(!home.job_dir(&job).join("input").exists());
+    assert_eq!(typed(&home, &job), "");
+    // A second time there is nothing, and what is typed from now on is recorded.
+    home.run(["clear", &job]).ok();
+    home.run(["send", &job, "after"]).ok();
+    home.wait_for_output(&job, "got after");
+    assert_eq!(typed(&home, &job), "after\r");
+    home.run(["send", &job, "end"]).ok();
+    home.wait(&job);
+    assert_eq!(typed(&home, &job), "after\rend\r");
+    home.run(["clear", &job]).ok();
+    assert_eq!(typed(&home, &job), "");
+    assert!(!home.job_dir(&job).join("input").exists());
 }

@@ -8,7 +8,7 @@ use outlive::duration::parse_duration;
 use outlive::{QueueName, Signal, Sizing, TerminalSize};
 
 use super::filters::Filters;
-use super::values::{parse_age, parse_signal, parse_sizing};
+use super::values::{Descriptor, parse_age, parse_descriptor, parse_signal, parse_sizing};
 
 /// Write to a job's standard input, or type into its terminal
 ///
@@ -17,7 +17,8 @@ use super::values::{parse_age, parse_signal, parse_sizing};
 #[command(after_help = "Examples:\n  \
 outlive send repl 'print(6 * 7)'\n  \
 outlive send edit --keys 'Escape \":wq\" Enter'\n  \
-outlive send login --secret           # asks for it without showing it")]
+outlive send login --secret           # asks for it without showing it\n  \
+outlive send login --secret-fd 3 3<key")]
 pub(crate) struct Send {
     /// The job
     #[arg(value_name = "JOB")]
@@ -32,16 +33,24 @@ pub(crate) struct Send {
     pub(crate) no_newline: bool,
 
     /// Press these keys in its terminal, such as 'C-c', 'Up Enter', 'F5 M-x "text"'
-    #[arg(long, value_name = "KEYS", conflicts_with_all = ["text", "no_newline", "paste", "secret"])]
+    #[arg(long, value_name = "KEYS", conflicts_with_all = ["text", "no_newline", "paste", "a_secret"])]
     pub(crate) keys: Option<String>,
 
     /// Paste TEXT into its terminal: no key in it acts where the program knows pastes
-    #[arg(long, conflicts_with_all = ["no_newline", "secret"])]
+    #[arg(long, conflicts_with_all = ["no_newline", "a_secret"])]
     pub(crate) paste: bool,
 
-    /// Ask for one line without showing it, or read it from a pipe: for passwords
-    #[arg(long, conflicts_with_all = ["text", "no_newline"])]
+    /// Ask for one line without showing it, or read it from a pipe: for passwords. A terminal that would show it gets nothing
+    #[arg(long, group = "a_secret", conflicts_with_all = ["text", "no_newline"])]
     pub(crate) secret: bool,
+
+    /// As --secret, read from this open file descriptor
+    #[arg(long, value_name = "FD", group = "a_secret", value_parser = parse_descriptor, conflicts_with_all = ["text", "no_newline"])]
+    pub(crate) secret_fd: Option<Descriptor>,
+
+    /// With --secret: the program reads key by key, and does not show them itself
+    #[arg(long, requires = "a_secret")]
+    pub(crate) masked: bool,
 
     /// Then close its standard input; in a terminal, type Ctrl-D
     #[arg(long)]

@@ -111,6 +111,9 @@ impl Arguments {
             Verb::Events(events) => {
                 There { resumes: if events.follow { Resumes::Anywhere } else { Resumes::Never }, ..LOOK }
             }
+            Verb::Send(send) if send.secret_fd.is_some() => {
+                return Reach::Here("pass it on standard input: outlive --host … send … --secret <&FD");
+            }
             Verb::Send(send) => {
                 let reads = send.secret || matches!(send.text.as_deref(), Some(text) if text == "-");
                 let copies = send.text.is_none() && send.keys.is_none() && !send.eof;

@@ -1,13 +1,18 @@
 //! Parsers for the values of options.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use outlive::duration::{QuantityError, parse_duration};
 use outlive::{Budget, Nonce, Running, Signal, Sizing, Stream, Timestamp};
 use outlive_mcp::Profile;
+use outlive_sys::detach;
 
 use crate::local_time;
 
@@ -34,6 +39,26 @@ pub(super) fn parse_timeout(text: &str) -> Result<Timeout, QuantityError> {
     match text {
         "none" | "off" => Ok(Timeout(None)),
         _ => parse_duration(text).map(|limit| Timeout(Some(limit))),
+    }
+}
+
+/// A file that was open when this program was started.
+#[derive(Debug, Clone)]
+pub(crate) struct Descriptor(Arc<OwnedFd>);
+
+impl Descriptor {
+    /// Returns the file.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        self.0.try_clone().map(File::from)
+    }
+}
+
+/// Takes a descriptor by its number, before this program opens files of its own, which could get that number.
+pub(super) fn parse_descriptor(text: &str) -> Result<Descriptor, String> {
+    let number = text.parse().map_err(|_| "write the number of a descriptor, such as 3".to_owned())?;
+    match detach::duplicate(number, 0) {
+        Ok(file) => Ok(Descriptor(Arc::new(file))),
+        Err(_) => Err(format!("descriptor {number} is not open; a shell opens it with {number}<FILE")),
     }
 }
 

@@ -1,6 +1,8 @@
 //! `outlive send`: write to a job's standard input.
 
-use std::io::{BufRead, IsTerminal, Read};
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,6 +37,7 @@ struct Sent {
 pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failure> {
     let job = context.store.find_to_change(&arguments.job, context.session.as_ref())?;
     let failed = |error: ControlError| Failure::from(error).during("send");
+    let is_secret = arguments.secret || arguments.secret_fd.is_some();
     let mut bytes = 0;
     let write = |typed: &[u8]| {
         context.store.write_stdin(&job, typed, LIMIT).map_err(failed)?;
@@ -46,13 +49,20 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
                 .map_err(|error| Failure::usage(error.to_string(), "`outlive send --help` has examples"))?;
             bytes = write(&typed)?;
         }
-        _ if arguments.secret => {
-            let mut line = secret().map_err(|error| Failure::other("send", &error))?.ok_or_else(|| {
-                let hint = format!("type it, or pass it on: outlive send {} --secret <FILE", job.id());
-                Failure::usage("send: standard input has ended, and nothing is sent", hint)
-            })?;
+        _ if is_secret => {
+            let source = match &arguments.secret_fd {
+                Some(descriptor) => descriptor.file(),
+                None => std::io::stdin().as_fd().try_clone_to_owned().map(File::from),
+            };
+            let mut line = source
+                .and_then(secret)
+                .map_err(|error| Failure::other("send", &error))?
+                .ok_or_else(|| {
+                    let hint = format!("type it, or pass it on: outlive send {} --secret <FILE", job.id());
+                    Failure::usage("send: the input has ended, and nothing is sent", hint)
+                })?;
             line.push(job.spec().options.line_end());
-            context.store.write_secret(&job, &line, LIMIT).map_err(failed)?;
+            context.store.write_secret(&job, &line, arguments.masked, LIMIT).map_err(failed)?;
             bytes = line.len() as u64;
         }
         text if arguments.paste => {
@@ -97,10 +107,10 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
         context.store.close_stdin(&job).map_err(failed)?;
     }
     if context.is_json {
-        let bytes = (!arguments.secret).then_some(bytes);
+        let bytes = (!is_secret).then_some(bytes);
         return print_json(&Sent { job: job.id().clone(), bytes, eof: arguments.eof });
     }
-    let sent = (bytes > 0 || !arguments.eof).then(|| match arguments.secret {
+    let sent = (bytes > 0 || !arguments.eof).then(|| match is_secret {
         true => "sent".to_owned(),
         false => counted(bytes, "byte sent", "bytes sent"),
     });
@@ -116,20 +126,23 @@ fn key_modes(job: &Job) -> Result<keys::KeyModes, Failure> {
     screen.map(|screen| screen.screen().key_modes()).ok_or_else(|| no_terminal(job))
 }
 
-/// Asks for a line on the terminal without showing it; without a terminal, reads it from standard input. `None` if that has ended: an
-/// empty line can be meant, no line cannot.
-fn secret() -> std::io::Result<Option<Vec<u8>>> {
-    let stdin = std::io::stdin();
-    let hidden = stdin.is_terminal().then(|| {
+/// Reads a line; from a terminal without showing it. `None` if there is nothing to read: an empty line can be meant, no line cannot.
+/// What follows the line is left to the next program that reads there.
+fn secret(mut source: File) -> std::io::Result<Option<Vec<u8>>> {
+    let hidden = source.is_terminal().then(|| {
         note("type the line; it is not shown");
-        terminal::Changed::without_echo(&stdin)
+        terminal::Changed::without_echo(&source)
     });
-    let mut line = Vec::new();
-    let read = stdin.lock().take(MAX_PASTE).read_until(b'\n', &mut line);
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    let ended = loop {
+        match source.read(&mut byte) {
+            Ok(0) => break Ok(line.is_empty()),
+            Ok(_) if byte == *b"\n" => break Ok(false),
+            Ok(_) => line.extend(byte),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => break Err(error),
+        }
+    };
     drop(hidden);
-    if read? == 0 {
-        return Ok(None);
-    }
-    line.pop_if(|last| *last == b'\n');
-    Ok(Some(line))
+    Ok((!ended?).then_some(line))
 }

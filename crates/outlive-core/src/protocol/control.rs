@@ -12,6 +12,12 @@ use crate::wire::{Reader, WireError, Writer};
 /// The longest piece of input in one request; longer input is sent in pieces.
 pub const MAX_INPUT: usize = 64 << 10;
 
+/// The longest secret for a terminal: the longest line that a terminal takes. It has room for one at once.
+pub const MAX_SECRET: usize = 4095;
+
+/// The code with which a secret is refused that might be shown.
+pub const NOT_HIDDEN: &str = "not_hidden";
+
 /// What this build speaks.
 pub const SPOKEN: Versions = Versions { min: 1, max: 1 };
 
@@ -57,6 +63,7 @@ const KEYS: u8 = 27;
 const AWAITS: u8 = 28;
 const LEADS: u8 = 29;
 const UPGRADE: u8 = 30;
+const SECRET: u8 = 31;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -84,22 +91,19 @@ impl Hello {
     }
 }
 
-/// Where a piece of input belongs: a request that is sent again, because the keeper died meanwhile, repeats nothing. And whether it
-/// may be kept.
+/// Where a piece of input belongs: a request that is sent again, because the keeper died meanwhile, repeats nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// A random number that the writer has for all its pieces; 0: it has none, and sends nothing twice.
     pub client: u64,
     /// How many bytes it has sent before this piece.
     pub offset: u64,
-    /// The piece is not recorded, though what is typed is.
-    pub is_secret: bool,
 }
 
 impl Place {
     /// Adds it to a request.
     fn write(self, writer: Writer) -> Writer {
-        writer.u64(self.client).u64(self.offset).u8(u8::from(self.is_secret))
+        writer.u64(self.client).u64(self.offset)
     }
 }
 
@@ -135,6 +139,16 @@ pub enum Request {
     },
     /// Write this to the command's standard input. The answer comes when the keeper has it in its bounded buffer.
     Input(Vec<u8>, Place),
+    /// Type this into the command's terminal now, if nothing shows it there, and keep it nowhere; else it is refused as
+    /// [`NOT_HIDDEN`]. A message of its own: a keeper that does not look refuses it as well.
+    Secret {
+        /// At most [`MAX_SECRET`] bytes.
+        bytes: Vec<u8>,
+        /// Where they belong.
+        place: Place,
+        /// Also to a program that reads key by key: the sender knows that this one shows none.
+        is_masked: bool,
+    },
     /// Close the command's standard input once it has read what was written before. In a terminal the key for that is typed, at this
     /// place.
     Eof(Place),
@@ -177,6 +191,9 @@ impl Request {
                 Writer::new(KILL).i32(*signal).option_u64(*grace_ms).bytes(by.as_bytes()).finish()
             }
             Self::Input(bytes, place) => place.write(Writer::new(INPUT).bytes(bytes)).finish(),
+            Self::Secret { bytes, place, is_masked } => {
+                place.write(Writer::new(SECRET).bytes(bytes)).u8(u8::from(*is_masked)).finish()
+            }
             Self::Eof(place) => place.write(Writer::new(EOF)).finish(),
             Self::Clear => Writer::new(CLEAR).finish(),
             Self::Pause => Writer::new(PAUSE).finish(),
@@ -211,6 +228,11 @@ impl Request {
             SIGNAL => Self::Signal { signal: reader.i32()?, by: reader.text()? },
             KILL => Self::Kill { signal: reader.i32()?, grace_ms: reader.option_u64()?, by: reader.text()? },
             INPUT => Self::Input(reader.bytes()?.to_vec(), place(&mut reader)),
+            SECRET => Self::Secret {
+                bytes: reader.bytes()?.to_vec(),
+                place: place(&mut reader),
+                is_masked: reader.u8()? == 1,
+            },
             EOF => Self::Eof(place(&mut reader)),
             CLEAR => Self::Clear,
             PAUSE => Self::Pause,
@@ -235,10 +257,9 @@ impl Request {
     }
 }
 
-/// Reads where a piece of input belongs; earlier front ends do not say it, or not whether it is secret.
+/// Reads where a piece of input belongs; earlier front ends do not say it.
 fn place(reader: &mut Reader<'_>) -> Place {
-    let place = reader.u64().and_then(|client| Ok(Place { client, offset: reader.u64()?, is_secret: false }));
-    place.map(|place| Place { is_secret: reader.u8() == Ok(1), ..place }).unwrap_or_default()
+    reader.u64().and_then(|client| Ok(Place { client, offset: reader.u64()? })).unwrap_or_default()
 }
 
 fn size(reader: &mut Reader<'_>) -> Result<TerminalSize, WireError> {
@@ -281,8 +302,8 @@ pub enum Reply {
     Described(Vec<u8>),
     /// Not done.
     Refused {
-        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`, `no_terminal`, `not_leading`, `upgrade_failed` and
-        /// others of an upgrade.
+        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`, `no_terminal`, `not_leading`, `not_hidden`,
+        /// `upgrade_failed` and others of an upgrade.
         code: String,
         /// The reason for people.
         message: String,
@@ -357,8 +378,13 @@ mod tests {
             Request::Signal { signal: 10, by: "cli".into() },
             Request::Kill { signal: 15, grace_ms: Some(1), by: String::new() },
             Request::Kill { signal: 9, grace_ms: None, by: "x".into() },
-            Request::Input(vec![0, 255, b'\n'], Place { client: 7, offset: 1 << 40, is_secret: true }),
-            Request::Eof(Place { client: 9, offset: 4, is_secret: false }),
+            Request::Input(vec![0, 255, b'\n'], Place { client: 7, offset: 1 << 40 }),
+            Request::Secret {
+                bytes: b"word\r".to_vec(),
+                place: Place { client: 7, offset: 0 },
+                is_masked: true,
+            },
+            Request::Eof(Place { client: 9, offset: 4 }),
             Request::Clear,
             Request::Pause,
             Request::Resume,
@@ -369,7 +395,7 @@ mod tests {
             Request::Upgrade(Upgrade { program: b"/bin/k".to_vec(), page: 3, attempt: u64::MAX }),
             Request::Resize(TerminalSize::new(80, 24)),
             Request::View { size: TerminalSize::new(80, 24), sizing: Sizing::Smallest },
-            Request::Keys(b"\x1b[A".to_vec(), Place { client: 8, offset: 3, is_secret: false }),
+            Request::Keys(b"\x1b[A".to_vec(), Place { client: 8, offset: 3 }),
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }
@@ -390,7 +416,7 @@ mod tests {
 
     #[test]
     fn fields_of_a_later_version_are_ignored() {
-        let request = Request::Eof(Place { client: 1, offset: 2, is_secret: false });
+        let request = Request::Eof(Place { client: 1, offset: 2 });
         let mut frame = request.to_frame();
         frame.extend(b"later");
         let length = (frame.len() - 4) as u32;

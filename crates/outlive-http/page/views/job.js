@@ -142,7 +142,7 @@ export class Job {
       event.preventDefault();
       const text = input.value;
       input.value = '';
-      await attempt(() => act(this.id, 'input', { text }));
+      await attempt(() => act(this.id, 'input', isSecret ? { secret: text } : { text }));
       setTimeout(() => this.refresh(), 300);
     };
   }

@@ -18,7 +18,7 @@ use crate::work;
 /// How long a command may leave its input unread before the writer is told.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What to write: one of the three, and perhaps the end.
+/// What to write: one of the four, and perhaps the end.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SendRequest {
@@ -30,6 +30,10 @@ pub(crate) struct SendRequest {
     keys: Option<String>,
     /// A text as it is pasted into a terminal
     paste: Option<String>,
+    /// A line that is kept nowhere, such as a password. A terminal that would show it gets nothing: `not_hidden`
+    secret: Option<String>,
+    /// With `secret`: the program reads key by key, and does not show them itself
+    masked: bool,
     /// Close its standard input afterwards
     eof: bool,
 }
@@ -39,8 +43,8 @@ pub(crate) struct SendRequest {
 pub(crate) struct Sent {
     #[schema(value_type = String)]
     job: JobId,
-    /// How much.
-    bytes: usize,
+    /// How much; null for a secret: how long it is could help to guess it.
+    bytes: Option<usize>,
     /// Whether its input was closed.
     eof: bool,
 }
@@ -58,30 +62,34 @@ pub(crate) async fn send(
     let sent = work::long(&shared, move |store, _| {
         let job = find_to_change(store, &caller, &job)?;
         let failed = |error: ControlError| Failure::from(error).during("send");
-        let typed = match (body.text, body.keys, body.paste) {
-            (Some(text), None, None) => {
-                let mut bytes = text.into_bytes();
-                bytes.extend((!body.no_newline).then(|| job.spec().options.line_end()));
-                bytes
-            }
-            (None, Some(keys), None) => keys::parse(&keys, &key_modes(store, &job)?)
+        let line = |text: String| {
+            let mut bytes = text.into_bytes();
+            bytes.extend((!body.no_newline).then(|| job.spec().options.line_end()));
+            bytes
+        };
+        let is_secret = body.secret.is_some();
+        let typed = match (body.text, body.keys, body.paste, body.secret) {
+            (Some(text), None, None, None) | (None, None, None, Some(text)) => line(text),
+            (None, Some(keys), None, None) => keys::parse(&keys, &key_modes(store, &job)?)
                 .map_err(|error| Failure::usage(error.to_string(), "such as: C-c, Up Enter, F1"))?,
-            (None, None, Some(text)) => keys::paste(&text, &key_modes(store, &job)?),
-            (None, None, None) if body.eof => Vec::new(),
+            (None, None, Some(text), None) => keys::paste(&text, &key_modes(store, &job)?),
+            (None, None, None, None) if body.eof => Vec::new(),
             _ => {
                 return Err(Failure::usage(
-                    "input: one of `text`, `keys` and `paste` is needed",
+                    "input: one of `text`, `keys`, `paste` and `secret` is needed",
                     r#"such as {"text": "yes"}"#,
                 ));
             }
         };
-        if !typed.is_empty() {
+        if is_secret {
+            store.write_secret(&job, &typed, body.masked, LIMIT).map_err(failed)?;
+        } else if !typed.is_empty() {
             store.write_stdin(&job, &typed, LIMIT).map_err(failed)?;
         }
         if body.eof {
             store.close_stdin(&job).map_err(failed)?;
         }
-        Ok(Sent { job: job.id().clone(), bytes: typed.len(), eof: body.eof })
+        Ok(Sent { job: job.id().clone(), bytes: (!is_secret).then_some(typed.len()), eof: body.eof })
     });
     Ok(Json(sent.await?))
 }

@@ -202,7 +202,7 @@ impl Keeper {
             let client = if end > answers.answered { QUESTION | end } else { 0 };
             // A command that asks without end and reads no answer gets none.
             if self.input.has_room_for(answer.len()) {
-                self.input.push(&answer, Place { client, offset: 0, is_secret: false });
+                self.input.push(&answer, Place { client, offset: 0 });
             }
             answers.answered = answers.answered.max(end);
             custody.set(Word::Answered, answers.answered);

@@ -6,12 +6,20 @@ use std::os::fd::AsFd;
 use outlive_core::file;
 use outlive_core::terminal::typed::{LIMIT, Typed};
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Appending};
+use outlive_sys::fault::{self, Appending, Point};
 use outlive_sys::{clock, durable};
 
 /// Records a piece of input that was taken when the log ended at `offset`. The job goes on whatever becomes of it.
 pub(crate) fn record(dir: impl AsFd, offset: u64, bytes: &[u8]) {
     append(dir, &Typed { time: Timestamp(clock::wall_us()), offset, bytes }).ok();
+}
+
+/// Forgets what was typed so far.
+pub(crate) fn clear(dir: impl AsFd) -> io::Result<()> {
+    match fault::step(Point::TypedDrop, || durable::remove(dir, file::INPUT)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Opens the file each time: nothing of it has to be passed on to a keeper that goes on in place of this one.

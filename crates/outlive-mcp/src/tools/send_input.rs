@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use outlive::{Job, Output, keys};
+use outlive::keys::{self, KeyModes};
+use outlive::{Job, Output};
 
 use super::read_output::{answer, await_output, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool, read_screen};
@@ -19,6 +20,7 @@ pub(crate) static TOOL: Tool = Tool {
         Parameter::required("job", Kind::Text, "Id or name"),
         Parameter::new("text", Kind::Text, "What to write"),
         Parameter::new("keys", Kind::Text, "Keys of its terminal: C-c Up Enter F5 \"text\""),
+        Parameter::new("paste", Kind::Flag, "Paste text into its terminal"),
         Parameter::new("submit", Kind::Flag, ""),
         Parameter::new("eof", Kind::Flag, "Then close its input"),
         Parameter::new("wait_ms", Kind::Number, "Wait so long for output; default 2000"),
@@ -41,7 +43,18 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let wrong = || Failure::new("text must be a string").next("call send_input again with text as a string");
     let text = call.arguments.value("text").map(|text| scalar(text).ok_or_else(wrong)).transpose()?;
     if let Some(keys) = call.arguments.value("keys").and_then(scalar).filter(|keys| !keys.is_empty()) {
-        return press(call, &job, &keys, wait);
+        let parse =
+            |modes: &KeyModes| keys::parse(&keys, modes).map_err(|error| Failure::new(error.to_string()));
+        return press(call, &job, parse, "keys pressed; ", wait);
+    }
+    if call.arguments.flag("paste")? {
+        let text = text.ok_or_else(|| Failure::new("there is nothing to paste").next("give text"))?;
+        let paste = |modes: &KeyModes| {
+            let mut typed = keys::paste(&text, modes);
+            typed.extend((submit == Some(true)).then(|| job.spec().options.line_end()));
+            Ok(typed)
+        };
+        return press(call, &job, paste, "pasted; ", wait);
     }
     let key = text.as_deref().and_then(control_key);
     match key {
@@ -105,20 +118,26 @@ fn control_key(text: &str) -> Option<u8> {
     }
 }
 
-/// Presses keys, and shows the screen once it is drawn.
-fn press(call: &mut Call<'_>, job: &Job, keys: &str, wait: u64) -> Result<Reply, Failure> {
+/// Types what fits the modes of the job's terminal, and shows the screen once it is drawn.
+fn press(
+    call: &mut Call<'_>,
+    job: &Job,
+    typed: impl FnOnce(&KeyModes) -> Result<Vec<u8>, Failure>,
+    done: &str,
+    wait: u64,
+) -> Result<Reply, Failure> {
     let id = job.id();
     if !job.spec().options.pty {
-        return Err(Failure::new(format!("keys are for a terminal, and {id} runs on pipes"))
+        return Err(Failure::new(format!("keys and pastes are for a terminal, and {id} runs on pipes"))
             .next("give text (a newline is added) or eof=true; run pty=true starts one in a terminal"));
     }
     let screen = call
         .store
         .screen_apart(job, None)
         .map_err(|error| Failure::of("its screen cannot be read", &error))?;
-    let typed = keys::parse(keys, &screen.key_modes()).map_err(|error| Failure::new(error.to_string()))?;
+    let typed = typed(&screen.key_modes())?;
     let before = Output::open(job).map_err(|error| unreadable(call, job, &error))?.end();
     call.store.write_stdin(job, &typed, UNREAD).map_err(|error| failed(call, "not written", error))?;
     await_output(call, job, before, Instant::now() + Duration::from_millis(wait), QUIET)?;
-    read_screen::show(call, job, "keys pressed; ", false)
+    read_screen::show(call, job, done, false)
 }

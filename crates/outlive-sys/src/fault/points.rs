@@ -214,6 +214,8 @@ points! {
         LogAppend = "keeper.log.append", Write;
         SegmentMake = "keeper.segment.create", Call;
         SegmentDrop = "keeper.segment.unlink", Call;
+        /// Removing what was typed.
+        TypedDrop = "keeper.typed.unlink", Call;
         /// Giving back the part of the index that is about old segments.
         IndexForget = "keeper.index.punch", Call;
         /// Putting input into the pipe that holds it for the command.

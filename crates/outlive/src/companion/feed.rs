@@ -50,7 +50,7 @@ impl Store {
         self.wait_begun(job);
         let number = u64::from_le_bytes(job.spec().nonce.0[..8].try_into().unwrap_or_default());
         // As every writer's, without the first bit, and not 0.
-        let place = Place { client: (number >> 1).max(1), offset: from.from, is_secret: false };
+        let place = Place { client: (number >> 1).max(1), offset: from.from };
         while !job.is_fed() && !job.state(self).status.has_ended() {
             let over = InputWriter::new(self, job, place).map_or(Over::Failed, |mut writer| {
                 match self.pass_on(job, from, &mut writer) {

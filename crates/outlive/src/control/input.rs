@@ -1,9 +1,9 @@
 //! Writing to a job: its standard input, or its terminal.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use outlive_core::control::{MAX_INPUT, Place, Reply, Request};
+use outlive_core::control::{MAX_INPUT, MAX_SECRET, Place, Reply, Request};
 use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::random;
 
@@ -11,11 +11,17 @@ use super::{Connection, ControlError, unexpected};
 use crate::job::state::State;
 use crate::{Job, Store};
 
+/// How long a secret is offered to a terminal that shows what is typed: a program may print its prompt first, and turn that off then.
+const UNTIL_HIDDEN: Duration = Duration::from_secs(1);
+
+/// How often it is offered: no process is told when a terminal gets other modes.
+const HIDDEN_POLL: Duration = Duration::from_millis(20);
+
 /// Returns the place of a new writer's first byte.
 pub(super) fn new_place() -> Place {
     // Numbers with the first bit are the keeper's own.
     let client = u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()) >> 1;
-    Place { client: client.max(1), offset: 0, is_secret: false }
+    Place { client: client.max(1), offset: 0 }
 }
 
 /// Refuses to write between what another job prints.
@@ -44,29 +50,34 @@ impl<'a> InputWriter<'a> {
 
     /// Writes; returns when the keeper has everything.
     pub(crate) fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
-        let Self { store, job, .. } = *self;
         for piece in bytes.chunks(MAX_INPUT) {
-            let request = Request::Input(piece.to_vec(), self.place);
-            let keeper = &mut self.keeper;
-            let answer = store.ask_kept(job, &self.state, |state| {
-                let mut connection = match keeper.take() {
-                    Some(connection) => connection,
-                    None => Connection::open(store, job, state)?,
-                };
-                let reply = connection.ask(&request, limit)?;
-                *keeper = Some(connection);
-                Ok(reply)
-            });
-            match answer {
-                Ok(Reply::Accepted) => self.place.offset += piece.len() as u64,
-                Ok(other) => return Err(unexpected(job, &other)),
-                Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(ControlError::NotReading { job, accepted: self.place.offset });
-                }
-                Err(error) => return Err(error),
-            }
+            self.ask(&Request::Input(piece.to_vec(), self.place), limit)?;
+            self.place.offset += piece.len() as u64;
         }
         Ok(())
+    }
+
+    /// Asks the keeper to take a piece.
+    fn ask(&mut self, request: &Request, limit: Duration) -> Result<(), ControlError> {
+        let Self { store, job, .. } = *self;
+        let keeper = &mut self.keeper;
+        let answer = store.ask_kept(job, &self.state, |state| {
+            let mut connection = match keeper.take() {
+                Some(connection) => connection,
+                None => Connection::open(store, job, state)?,
+            };
+            let reply = connection.ask(request, limit)?;
+            *keeper = Some(connection);
+            Ok(reply)
+        });
+        match answer {
+            Ok(Reply::Accepted) => Ok(()),
+            Ok(other) => Err(unexpected(job, &other)),
+            Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
+                Err(ControlError::NotReading { job, accepted: self.place.offset })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Closes the standard input after everything that was written to it.
@@ -86,14 +97,37 @@ impl Store {
         InputWriter::new(self, job, new_place())?.write(bytes, limit)
     }
 
-    /// As [`Store::write_stdin`], and it is not kept, also where what is typed into the job is recorded.
+    /// As [`Store::write_stdin`], and it is kept nowhere. A terminal takes it only while nothing in it shows what is typed, as at the
+    /// prompt for a password; `is_masked` says that a program which reads key by key does not.
     ///
     /// # Errors
     ///
-    /// As [`Store::write_stdin`].
-    pub fn write_secret(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
-        refuse_fed(job)?;
-        InputWriter::new(self, job, Place { is_secret: true, ..new_place() })?.write(bytes, limit)
+    /// As [`Store::write_stdin`], and if it may be shown: then nothing of it was written.
+    pub fn write_secret(
+        &self,
+        job: &Job,
+        bytes: &[u8],
+        is_masked: bool,
+        limit: Duration,
+    ) -> Result<(), ControlError> {
+        if !job.spec().options.pty {
+            return self.write_stdin(job, bytes, limit);
+        }
+        if bytes.len() > MAX_SECRET {
+            let why = format!("a terminal takes a secret of at most {MAX_SECRET} bytes");
+            return Err(ControlError::NotHidden { job: job.id().clone(), why });
+        }
+        let mut writer = InputWriter::new(self, job, new_place())?;
+        let request = Request::Secret { bytes: bytes.to_vec(), place: writer.place, is_masked };
+        let until = Instant::now() + UNTIL_HIDDEN;
+        loop {
+            match writer.ask(&request, limit) {
+                Err(ControlError::NotHidden { .. }) if Instant::now() < until => {
+                    std::thread::sleep(HIDDEN_POLL);
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// Closes a job's standard input after everything that was written to it.

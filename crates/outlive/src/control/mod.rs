@@ -14,7 +14,7 @@ pub(crate) mod viewer;
 use std::io;
 use std::time::{Duration, Instant};
 
-use outlive_core::control::{Reply, Request, SPOKEN, STILL_STOPPING, Survivor};
+use outlive_core::control::{NOT_HIDDEN, Reply, Request, SPOKEN, STILL_STOPPING, Survivor};
 use outlive_core::file;
 use outlive_core::id::JobId;
 use outlive_sys::identity::ProcessId;
@@ -144,6 +144,14 @@ pub enum ControlError {
     /// Its standard input is what another job prints.
     #[error("the standard input of {0} is what {1} prints")]
     Fed(JobId, String),
+    /// A secret may be shown where it is typed.
+    #[error("{why}; the secret was not sent")]
+    NotHidden {
+        /// The job.
+        job: JobId,
+        /// What is in the way.
+        why: String,
+    },
     /// The command does not read its standard input.
     #[error("the command does not read its input; {accepted} bytes were taken before it stopped")]
     NotReading {
@@ -450,6 +458,9 @@ pub(crate) fn is_over_now(error: &io::Error) -> bool {
 fn unexpected(job: &Job, reply: &Reply) -> ControlError {
     match reply {
         Reply::Refused { code, .. } if code == UNKNOWN_REQUEST => ControlError::TooOld(job.id().clone()),
+        Reply::Refused { code, message } if code == NOT_HIDDEN => {
+            ControlError::NotHidden { job: job.id().clone(), why: message.clone() }
+        }
         Reply::Refused { code, message } => {
             ControlError::Refused { code: code.clone(), message: message.clone() }
         }

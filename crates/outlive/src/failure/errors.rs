@@ -278,6 +278,13 @@ impl From<ControlError> for Failure {
             ControlError::Fed(..) => failure
                 .code_is(Code::StdinClosed)
                 .hint_for_all("send it to that job, or start this one without its output"),
+            ControlError::NotHidden { job, .. } => failure
+                .code_is(Code::NotHidden)
+                .about(job)
+                .hint(format!(
+                    "send it when it asks for a password (`outlive wait {job} --input` waits for that), or type it there: outlive attach {job}; --masked if the program reads keys and hides them"
+                ))
+                .tool_hint("a password is for the user to type"),
             ControlError::NotReading { job, .. } => failure
                 .code_is(Code::NotReading)
                 .hint("what was taken will reach the command when it reads; send the rest later")

@@ -102,6 +102,7 @@ codes! {
     Ended        FAILED       409 "ended"         "`send`, `pause`, `resume`, `watch`, `agent stop`: the job or agent has ended"
     StdinClosed  FAILED       409 "stdin_closed"  "`send`: its standard input is not open"
     NoTerminal   FAILED       409 "no_terminal"   "it runs on pipes, and what was asked for needs a terminal"
+    NotHidden    FAILED       409 "not_hidden"    "`send --secret`: its terminal, or the program in it, may show what is typed"
     NotReading   FAILED       503 "not_reading"   "`send`: the command has not read for 10 s"
     OwnAncestor  FAILED       409 "own_ancestor"  "`kill`: the command runs inside the very job; `kill --all` leaves it out instead"
     Orphaned     FAILED       409 "orphaned"      "`send`, `clear`: its keeper is gone, and no other process can do this"

@@ -2,6 +2,7 @@
 //!
 //! They may be deleted at any time, and one that cannot be written is no loss.
 
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -20,14 +21,14 @@ const SUFFIX: &str = ".checkpoint";
 
 /// Reads and writes the checkpoints of one job.
 #[derive(Debug)]
-pub(super) struct Checkpoints {
+pub(crate) struct Checkpoints {
     path: PathBuf,
     /// Where the last one is that is known.
     last: std::cell::Cell<u64>,
 }
 
 impl Checkpoints {
-    pub(super) fn new(job: &Job) -> Self {
+    pub(crate) fn new(job: &Job) -> Self {
         Self { path: job.path().to_owned(), last: std::cell::Cell::new(0) }
     }
 
@@ -71,17 +72,28 @@ impl Checkpoints {
         self.last.set(place.offset);
         // A store that cannot be written is read all the same.
         durable::replace(step, &directory, &place.name(), &bytes).ok();
-        for old in self.places().iter().filter(|old| old.offset < start) {
-            durable::remove(&directory, &old.name()).ok();
+        self.remove(|old| old.offset < start).ok();
+    }
+
+    /// Removes those that something is so of.
+    pub(crate) fn remove(&self, is_so: impl Fn(&Place) -> bool) -> io::Result<()> {
+        let directory = durable::open_dir(&self.path)?;
+        for place in self.places().into_iter().filter(is_so) {
+            match durable::remove(&directory, &place.name()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                // Another program may have removed it.
+                _ => {}
+            }
         }
+        Ok(())
     }
 }
 
 /// Which part of the log a checkpoint is the screen of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Up to here.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// From here; what came before was lost.
     pub(super) from: u64,
 }

@@ -4,7 +4,7 @@
 //! not read from its first byte: [`checkpoints`] keep the screen of earlier places.
 
 pub(crate) mod apart;
-mod checkpoints;
+pub(crate) mod checkpoints;
 pub(crate) mod export;
 
 use std::io;
