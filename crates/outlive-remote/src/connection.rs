@@ -198,6 +198,10 @@ impl Connection {
         let mut written = self.write(&request);
         // The request has not waited for the greeting: that would be a round trip more. A machine without the program has not taken it.
         while let Some(greeting) = self.greeting.take() {
+            if written.is_err() {
+                // The program there greets when it has a request, or when none can come any more.
+                self.writer = Box::new(io::sink());
+            }
             if let Err(error) = greeting.read(&mut self.reader) {
                 // Where it waits for more, it ends.
                 self.writer = Box::new(io::sink());
