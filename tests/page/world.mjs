@@ -65,6 +65,8 @@ export class World {
   // What axe finds; through the protocol, which the policy of the page does not bind.
   async violations(page) {
     await page.evaluate(axe)
+    // What rises into view has its own colours when it is there.
+    await page.evaluate(() => Promise.allSettled(document.getAnimations().filter((one) => one.effect.getComputedTiming().iterations !== Infinity).map((one) => one.finished)))
     return page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => `${node.target.join(' ')} (${node.any[0]?.message ?? ''})`).slice(0, 3).join('; ')}`)))
   }
 
