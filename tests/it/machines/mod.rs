@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use outlive_sys::identity::Stat;
+use outlive_sys::identity::{Handle, ProcessId, Stat};
+use outlive_sys::signal::Signal;
 use outlive_tests::{Done, Home, LIMIT, end_within, finish, lacks, signal, until};
 
 use self::link::Link;
@@ -139,7 +140,8 @@ impl Machine {
 
     /// Cuts it off without a word, as a cable does that is pulled: nothing answers, and nothing ends. `ssh` notices by itself.
     fn cut_silently(&mut self) {
-        self.servers().iter().for_each(|pid| signal(*pid, "STOP"));
+        let stopped: Vec<ProcessId> = self.servers().into_iter().filter_map(ProcessId::of).collect();
+        stopped.iter().for_each(|id| signal(id.pid, "STOP"));
         let shared = self.here.path().join("run/outlive");
         let is_socket = |entry: fs::DirEntry| {
             let kind = entry.file_type();
@@ -149,6 +151,10 @@ impl Machine {
             !fs::read_dir(&shared).expect("it is there").flatten().any(is_socket)
         });
         self.cut();
+        // One that has executed the user's command since it was listed is no server any more: it goes on, and finds that it is alone.
+        for left in stopped.into_iter().filter_map(Handle::open) {
+            left.signal(Signal::CONT).ok();
+        }
     }
 
     /// Lists the processes of its server.
