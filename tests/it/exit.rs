@@ -160,7 +160,8 @@ fn an_interpreter_that_is_not_there_is_named() {
     let path = file(&home, "script", "#!/no/such/interpreter -x\necho hi\n", 0o755);
     let path = path.to_str().unwrap();
     let message = assert_not_started(&home, &["--", path], 126, &[path, "/no/such/interpreter"]);
-    assert!(!message.contains("-x"), "{message}");
+    // The name of the home may have a "-x" as well.
+    assert!(!message.contains("interpreter -x"), "{message}");
 }
 
 #[test]
