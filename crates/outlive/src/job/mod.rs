@@ -5,6 +5,7 @@ pub(crate) mod details;
 pub(crate) mod find;
 pub(crate) mod known;
 pub(crate) mod object;
+pub(crate) mod recovery;
 pub(crate) mod state;
 mod totals;
 

@@ -25,7 +25,8 @@ use serde::{Deserialize, Serialize};
 use crate::control::tree::identity;
 use crate::control::{ControlError, Kill, Killed, STOP_LIMIT};
 use crate::job::Job;
-use crate::job::state::{Found, State};
+use crate::job::recovery::Found;
+use crate::job::state::State;
 use crate::store::Store;
 use remnants::{all_groups, survivor};
 
