@@ -91,8 +91,20 @@ impl StandIns {
     /// Returns the jobs of this machine or of another one with a name.
     fn jobs(&self, run: &Scenario<'_>, host: &str, name: &str) -> Vec<Value> {
         let listed = self.fresh(run, &["--host", host, "--json", "list", "--all"]);
-        let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        // What cannot be read is no list without jobs.
+        let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {} {}", listed.text(), listed.error()));
         jobs.into_iter().filter(|job| job["name"] == name).collect()
+    }
+
+    /// Tells whether all that the engine has begun is over.
+    fn is_idle(&self) -> bool {
+        let files = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let mut jobs = files.filter(|file| file.file_name().to_string_lossy().starts_with("job."));
+        jobs.all(|file| {
+            let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+            text.contains("|COMPLETED|") || text.contains("|FAILED|")
+        })
     }
 }
 
@@ -183,16 +195,27 @@ fn place(run: &mut Scenario<'_>, stand_ins: &StandIns) {
         }
     }
     let is_live = |job: &Value| ["queued", "starting", "running"].iter().any(|word| job["status"] == *word);
-    if !run.comes(|run| !stand_ins.jobs(run, "local", "placed").iter().any(is_live)) {
-        let listed = stand_ins.fresh(run, &["list"]).text();
-        return run.violation(format!("it does not end: {listed}"));
+    let mut told = Vec::new();
+    let is_over = |run: &Scenario<'_>| {
+        told = stand_ins.jobs(run, "local", "placed");
+        !told.iter().any(is_live)
+    };
+    if !run.comes(is_over) {
+        return run.violation(format!("it does not end: {told:?}"));
+    }
+    if !run.comes(|_| stand_ins.is_idle()) {
+        return run.violation("the engine's processes do not end");
     }
     let jobs = stand_ins.jobs(run, "local", "placed");
+    let ending = |job: &Value| (job["status"].clone(), job["exit_code"].clone());
+    if !told.iter().map(ending).eq(jobs.iter().map(ending)) {
+        run.violation(format!("an end that was told does not hold: {told:?}, then {jobs:?}"));
+    }
     let (ran, ended) = (count(run, "ran"), jobs.iter().filter(|job| job["exit_code"] == 0).count());
     // Of one that is lost it is not known how far it came.
     let lost = jobs.iter().filter(|job| job["status"] == "lost").count();
     if ran < ended || ran > ended + lost {
-        run.violation(format!("it ran {ran} times, and {ended} have ended well, {lost} are lost"));
+        run.violation(format!("it ran {ran} times, {ended} have ended well, {lost} are lost: {jobs:?}"));
     }
     abandon(run, stand_ins);
     std::fs::write(stand_ins.dir.join("hold"), "").unwrap();
@@ -210,15 +233,7 @@ fn place(run: &mut Scenario<'_>, stand_ins: &StandIns) {
         }
     }
     std::fs::remove_file(stand_ins.dir.join("hold")).unwrap();
-    let is_over = |_: &Scenario<'_>| {
-        let files = std::fs::read_dir(&stand_ins.dir).into_iter().flatten().flatten();
-        let mut jobs = files.filter(|file| file.file_name().to_string_lossy().starts_with("job."));
-        jobs.all(|file| {
-            let text = std::fs::read_to_string(file.path()).unwrap_or_default();
-            text.contains("|COMPLETED|") || text.contains("|FAILED|")
-        })
-    };
-    if !run.comes(is_over) {
+    if !run.comes(|_| stand_ins.is_idle()) {
         run.violation("the engine's processes do not end");
     }
     if count(run, "never") > 0 {

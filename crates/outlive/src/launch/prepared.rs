@@ -60,6 +60,10 @@ impl Prepared {
         Ok(Self { job, lock, done, outcome, index, log, submitted: None })
     }
 
+    pub(crate) fn job(&self) -> &Job {
+        &self.job
+    }
+
     /// Frees the locks, where no keeper has them too.
     pub(crate) fn into_job(self) -> Job {
         self.job

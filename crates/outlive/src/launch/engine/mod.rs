@@ -73,7 +73,8 @@ pub enum Allocation {
 impl Store {
     /// Hands a prepared job to its engine. Its locks are free from now on: the node takes them.
     pub(crate) fn submit(&self, prepared: Prepared, warning: Option<String>) -> Result<Started, StartError> {
-        let Prepared { job, submitted, .. } = prepared;
+        let Prepared { job, submitted, lock, done, .. } = prepared;
+        drop((lock, done));
         // A command that cannot be run is as one that refuses.
         let unsubmitted = |error| EngineError::Command("sbatch", error);
         let submit = || Ok(submitted.as_ref().map(|submitted| slurm::submit(self, &job, submitted)));
@@ -115,6 +116,28 @@ impl Store {
         let dir = job.dir().map_err(|_| over())?;
         fault::step(Point::Claim, || durable::rename(&dir, file::SUBMITTED, file::CLAIMED))
             .map_err(|_| over())?;
+        drop(dir);
+        // Before the place is told: a placed job whose locks are free counts as one whose keeper died.
+        let prepared = Prepared::reopen(job).map_err(|error| StartError::Store(self.jobs(), error))?;
+        let job = prepared.job();
+        if job.records().0.is_some() {
+            return Err(over());
+        }
+        self.note_place(job)?;
+        let request = Request::again(job);
+        let path = request.path();
+        let resolved = request.resolve(self.config(), path.as_deref()).map_err(StartError::from)?;
+        let helper = self.open_helper().ok();
+        self.launch(&request, &resolved, &prepared, helper.as_ref(), None)?;
+        let job = prepared.into_job();
+        if is_probed(&job.spec().options) || job.needs_companion() {
+            self.start_prober(&job);
+        }
+        Ok(job)
+    }
+
+    /// Writes down that a job is here.
+    fn note_place(&self, job: &Job) -> Result<(), StartError> {
         let me = ProcessId::current();
         let placed = Placed {
             format: FORMAT,
@@ -126,19 +149,9 @@ impl Store {
         };
         let failed = |error| StartError::Store(job.path().to_owned(), error);
         let bytes = serde_json::to_vec(&placed).map_err(|error| failed(error.into()))?;
-        durable::replace(Replacing::PLACED, &dir, file::PLACED, &bytes).map_err(failed)?;
-        drop(dir);
-        let request = Request::again(&job);
-        let path = request.path();
-        let resolved = request.resolve(self.config(), path.as_deref()).map_err(StartError::from)?;
-        let prepared = Prepared::reopen(job).map_err(|error| StartError::Store(self.jobs(), error))?;
-        let helper = self.open_helper().ok();
-        self.launch(&request, &resolved, &prepared, helper.as_ref(), None)?;
-        let job = prepared.into_job();
-        if is_probed(&job.spec().options) || job.needs_companion() {
-            self.start_prober(&job);
-        }
-        Ok(job)
+        job.dir()
+            .and_then(|dir| durable::replace(Replacing::PLACED, dir, file::PLACED, &bytes))
+            .map_err(failed)
     }
 
     /// Asks the engine, once for all of them, about jobs that it has not begun or that run on other nodes: why they wait, and whether they
