@@ -118,7 +118,7 @@ fn health_is_lost_and_regained_and_ready_with_it() {
 
 #[test]
 fn an_unhealthy_job_is_restarted_and_not_for_ever() {
-    // process-compose#403: a probe that fails for ever killed its job for ever. compose#6669, #12428: an unhealthy one is never restarted.
+    // process-compose#403 (and its PR 407): a probe that fails for ever killed its job for ever. compose#6669, #12428: an unhealthy one is never restarted.
     let home = Home::new();
     let options = [
         "--name",
