@@ -457,9 +457,11 @@ pub fn until_seen(what: &str, mut look: impl FnMut() -> String, is_so: impl Fn(&
     assert!(is_in_time, "not within {LIMIT:?}: {what}. It is:\n{seen}");
 }
 
-/// Tells whether a process runs: it is there and has not ended.
+/// Tells whether a process runs: it is there and has not ended, with all of its threads. One that is killed while a thread waits for
+/// the disk has its locks until then.
 pub fn is_running(pid: i32) -> bool {
-    outlive_sys::identity::Stat::read(pid).is_some_and(|stat| !stat.has_ended())
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    outlive_sys::identity::Stat::read(pid).is_some_and(|stat| !stat.has_ended() || threads() > 1)
 }
 
 /// Lists the keepers of a store.

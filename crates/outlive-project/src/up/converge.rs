@@ -155,7 +155,8 @@ impl Board<'_> {
             && !was_there
             && let Some(running) = self.unchanged(job)
         {
-            let earlier = self.earlier.get(&job.name).filter(|_| self.is_cut_short);
+            let is_told_here = self.is_cut_short || self.record.taken_over.contains(&job.name);
+            let earlier = self.earlier.get(&job.name).filter(|_| is_told_here);
             return match earlier.filter(|step| step.job.as_ref() == Some(running.id())) {
                 Some(step) => self.set_step(job, step.clone()),
                 None => self.set(job, StepState::Kept, Some(&running), None),

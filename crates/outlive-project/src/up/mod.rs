@@ -107,19 +107,21 @@ pub(crate) fn ask<'a>(
     // What an earlier `up` asked for and still waits goes on; the rest of it is left as it is. That one may have read a later file than
     // this one, which had to wait for the lock.
     let is_settled = |name: &String| steps.get(name).is_some_and(|step| step.state != StepState::Waiting);
+    let mut taken_over = Vec::new();
     if let Some(before) = &before {
         let latest = LazyCell::new(|| Project::load(&before.file, &store.config().hosts).ok());
         let is_defined = |name: &str| {
             project.job(name).is_ok() || latest.as_ref().is_some_and(|latest| latest.job(name).is_ok())
         };
-        for name in &before.wanted {
-            if !wanted.contains(name) && !is_settled(name) && is_defined(name) {
+        for name in before.wanted.iter().filter(|name| !is_settled(name)) {
+            if !wanted.contains(name) && is_defined(name) {
                 wanted.push(name.clone());
             }
+            taken_over.push(name.clone());
         }
     }
     let since = before.map(|before| before.since);
-    let record = Record::new(project.file.clone(), wanted, named.to_vec(), since);
+    let record = Record::new(project.file.clone(), wanted, named.to_vec(), since).taking_over(taken_over);
     let watch = Watch::new(&store.session_dir(&session));
     record.write(store, &session).map_err(ProjectError::Store)?;
     let words = ["converge", session.as_str(), &record.generation];

@@ -39,6 +39,9 @@ pub struct Record {
     /// Names of the jobs that were asked for one by one, and so are started even if they have completed.
     #[serde(default)]
     pub named: Vec<String>,
+    /// Names of the jobs that an `up` before this one was still starting: what becomes of them is told with this one.
+    #[serde(default)]
+    pub(crate) taken_over: Vec<String>,
     /// The first `up` since the last `down`: what completed since then is not started again.
     #[serde(rename = "since_us")]
     pub since: Timestamp,
@@ -103,7 +106,12 @@ impl Record {
     ) -> Self {
         let generation = random::bytes16().iter().map(|byte| format!("{byte:02x}")).collect();
         let since = since.unwrap_or_else(|| Timestamp(clock::wall_us()));
-        Self { format: FORMAT, generation, file, wanted, named, since }
+        Self { format: FORMAT, generation, file, wanted, named, taken_over: Vec::new(), since }
+    }
+
+    /// Says which jobs an `up` before this one was still starting.
+    pub(crate) fn taking_over(self, taken_over: Vec<String>) -> Self {
+        Self { taken_over, ..self }
     }
 
     /// Reads what is wanted in a session; `None` before the first `up` and after `down`.
