@@ -112,8 +112,11 @@ pub(crate) fn with_pipe(words: String, job: &Job) -> String {
     }
 }
 
-/// Describes the state of a job: `failed, exit 1, after 42s`.
+/// Describes the state of a job: `failed, exit 1, after 42s`, `queued (slurm: Resources)`.
 pub(crate) fn condition(state: &State) -> String {
+    if let (None, Some(waits_for)) = (&state.outcome, &state.waits_for) {
+        return format!("{} ({})", state.words(), outlive::one_line(waits_for));
+    }
     let how = state.outcome.as_ref().and_then(|outcome| match (&outcome.cause, outcome.wait_status) {
         (Cause::Natural, WaitStatus::Exited { code }) => Some(format!("exit {code}")),
         _ => outlive::reason(state),

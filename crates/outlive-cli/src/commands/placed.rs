@@ -22,9 +22,6 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How often to ask the engine: seldom, for it has many to answer.
 const ASK: Duration = Duration::from_secs(60);
 
-/// How often a front end that waits asks the engine for jobs that may be gone without a record.
-const ASK_WHILE_WAITING: Duration = Duration::from_secs(15);
-
 pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
     let (store, id, nonce) = take_up("placed", arguments)?;
     // Before the job: a signal that comes at once is for it.
@@ -92,25 +89,4 @@ impl Watch {
             .filter(|cutoff| allocation == Allocation::Unknown && self.held.elapsed() > *cutoff)?;
         Some(format!("outlive, because its node has not reached slurm for {} s", cutoff.as_secs()))
     }
-}
-
-/// While this program waits for jobs that an engine places, asks the engine now and then whether they are gone without a record.
-pub(crate) fn ask_while_waiting(store: &Store, jobs: &[Job]) {
-    let ids: Vec<String> = jobs
-        .iter()
-        .filter(|job| job.spec().placement.is_some() && !job.state(store).status.has_ended())
-        .map(|job| job.id().to_string())
-        .collect();
-    if ids.is_empty() {
-        return;
-    }
-    let Ok(store) = Store::open() else { return };
-    std::thread::spawn(move || {
-        loop {
-            let found: Vec<Job> = ids.iter().filter_map(|id| store.find(id, None).ok()).collect();
-            let mut states: Vec<_> = found.iter().map(|job| job.state(&store)).collect();
-            store.ask_engine(&mut found.iter().zip(states.iter_mut()).collect::<Vec<_>>());
-            std::thread::sleep(ASK_WHILE_WAITING);
-        }
-    });
 }

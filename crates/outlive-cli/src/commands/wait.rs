@@ -65,7 +65,6 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     for job in jobs.iter().filter(|job| job.spec().ready().is_some()) {
         context.store.probe_in_passing(job, &job.state(&context.store));
     }
-    crate::commands::placed::ask_while_waiting(&context.store, &jobs);
     // A person who gives up waiting is told that the job does not.
     if io::stderr().is_terminal() && !context.is_json {
         catch_interrupt();

@@ -151,6 +151,7 @@ fn listed(store: &Store, written: &Written, caller: &Caller, filter: &Filter) ->
     let next = (begin + limit < total).then(|| jobs[begin + limit - 1].0.id().to_string());
     jobs.truncate(begin + limit);
     let mut page = jobs.split_off(begin.min(jobs.len()));
+    store.ask_engine(&mut page.iter_mut().map(|(job, state)| (&*job, state)).collect::<Vec<_>>());
     for (job, state) in &mut page {
         store.probe_in_passing(job, state);
         store.look_at_question(job, state);
@@ -201,6 +202,7 @@ pub(crate) async fn show(
     let shown = work::quick(&shared, move |store| {
         let job = find(store, &caller, &job)?;
         let mut state = job.state(store);
+        store.ask_engine(&mut [(&job, &mut state)]);
         store.look_for_input_wait(&job, &mut state);
         store.probe_in_passing(&job, &state);
         if state.status.has_ended() {

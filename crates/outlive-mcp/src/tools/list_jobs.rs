@@ -59,7 +59,9 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let (ports, usage) = (call.arguments.flag("ports")?, call.arguments.flag("usage")?);
     let mut jobs: Vec<(Job, State)> = Vec::new();
     let is_member = |job: &Job| group.is_none() || job.spec().options.group == group;
-    for (job, mut state) in jobs::list_states(call, is_member)? {
+    let mut found = jobs::list_states(call, is_member)?;
+    call.store.ask_engine(&mut found.iter_mut().map(|(job, state)| (&*job, state)).collect::<Vec<_>>());
+    for (job, mut state) in found {
         call.store.look_at_question(&job, &mut state);
         let is_wanted = match status {
             "all" => true,

@@ -38,6 +38,7 @@ impl Store {
     /// probe.
     pub fn wait_for(&self, wanted: &WaitFor<'_>) -> Result<WaitResult, WaitError> {
         let deadline = wanted.limit.and_then(|limit| Instant::now().checked_add(limit));
+        let _asking = self.ask_while_waiting(wanted.jobs);
         let mut watches = Watches::new();
         let jobs = wanted.jobs.iter().map(|job| JobWait::new(job, &wanted.conditions, &mut watches));
         let mut jobs = jobs.collect::<Result<Vec<_>, _>>()?;

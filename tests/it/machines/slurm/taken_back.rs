@@ -2,13 +2,18 @@
 //! needed, and it takes a job in a few milliseconds.
 //!
 //! Proves: a node that learns that it has lost its place ends the job, and says why. A job whose starter is killed while it submits it is
-//! told as never started by the first front end that looks, and not before.
+//! told as never started by the first front end that looks, and not before. What Slurm says of a job that waits is told over MCP and HTTP, too,
+//! and a wait there ends with a job that is gone without a record.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Stdio;
 
-use outlive_tests::{Done, Home, finish, until};
+use outlive_remote::{Client, Filter};
+use outlive_tests::{Done, Era, Home, LIMIT, Mcp, end_within, finish, signal, until};
+use serde_json::json;
 
 /// Commands in place of Slurm's; they share a directory, `$dir`.
 struct StandIns {
@@ -65,8 +70,8 @@ fn a_job_whose_starter_is_killed_while_it_submits_is_never_started() {
     let slurm = StandIns::new(&[("sbatch", sbatch), ("squeue", ""), ("scancel", "")]);
     let mut starter = slurm
         .command(&["run", "--engine", "slurm", "--name", "early", "echo never"])
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
     until("it is being submitted", || slurm.dir.join("script").metadata().is_ok_and(|file| file.len() > 0));
@@ -92,4 +97,39 @@ fn a_job_whose_starter_is_killed_while_it_submits_is_never_started() {
     assert_ne!(late.code, 0, "{}", late.text());
     assert!(late.error().contains("it is not begun twice"), "{}", late.error());
     assert_eq!(slurm.run(&["logs", "early"]).ok().text(), "");
+}
+
+#[test]
+fn what_the_engine_says_is_told_by_every_front_end() {
+    let sbatch = "for word; do case $word in --job-name=*) echo \"${word#*=}\" >$dir/name;; esac; done\ncat >/dev/null; echo 7\n";
+    let squeue = "echo \"7|$(cat $dir/name)|$(cat $dir/word)\"\n";
+    let slurm = StandIns::new(&[("sbatch", sbatch), ("squeue", squeue), ("scancel", "")]);
+    let say = |word: &str| fs::write(slurm.dir.join("word"), word).expect("written");
+    say("PENDING|Resources");
+    let job = slurm
+        .run(&["--session", "s", "run", "--engine", "slurm", "echo never"])
+        .ok()
+        .text()
+        .trim_end()
+        .to_owned();
+    let mut agent = Mcp::of(slurm.command(&["mcp", "--session", "s"]), Era::Stateless, json!({}), &[]);
+    let listed = agent.call("list_jobs", json!({})).ok().text;
+    assert!(listed.contains("slurm: Resources"), "{listed}");
+    let mut server = slurm.command(&["--json", "serve"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().expect("piped")).read_line(&mut line).expect("it says where");
+    let address = format!("unix://{}", slurm.home.store().display());
+    let client = Client::new(address.parse().expect("an address"));
+    let jobs = client.jobs(&Filter::default()).expect("a list").jobs;
+    let reasons: Vec<_> = jobs.iter().map(|job| job.more["waits_for"].as_str()).collect();
+    assert_eq!(reasons, [Some("slurm: Resources")]);
+    // Gone without a record of ours: a wait that has begun ends.
+    let waiting = agent.send_call("wait", json!({ "jobs": [job] }));
+    say("CANCELLED|None");
+    let told = agent.tool_answer(waiting).ok().text;
+    assert!(told.contains("slurm says CANCELLED"), "{told}");
+    assert_eq!(client.wait(&job, None).expect("an answer").job.status, "failed");
+    assert_eq!(agent.end(), 0);
+    signal(server.id() as i32, "TERM");
+    assert_eq!(end_within(&mut server, LIMIT), Some(0));
 }

@@ -7,6 +7,7 @@
 //! The starter holds a lock of that file, and so does the engine's command, until it is noted that the engine has the job. Where the lock
 //! is free and nothing noted, both were killed before: the next front end that looks gives the job up.
 
+mod asking;
 mod slurm;
 
 use std::borrow::Cow;

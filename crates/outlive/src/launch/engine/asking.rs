@@ -1,0 +1,45 @@
+//! Asks the engine while jobs are waited for that it places: one that is gone without a record of ours would be waited for without end.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use crate::job::Job;
+use crate::store::Store;
+
+/// How often: seldom, for the engine has many to answer.
+const EVERY: Duration = Duration::from_secs(15);
+
+/// It is asked until this is dropped.
+pub(crate) struct Asking {
+    _until: Option<Sender<()>>,
+}
+
+impl Store {
+    /// Asks the engine now and then about those of the jobs that it places.
+    pub(crate) fn ask_while_waiting(&self, jobs: &[Job]) -> Asking {
+        let is_asked = |job: &&Job| job.spec().placement.is_some() && !job.state(self).status.has_ended();
+        let asked: Vec<_> =
+            jobs.iter().filter(is_asked).map(|job| (job.id().clone(), job.spec().nonce)).collect();
+        if asked.is_empty() {
+            return Asking { _until: None };
+        }
+        // What is read is thrown away: the state of a job that is gone is written down, and that ends the wait.
+        let Ok(store) = Self::open_at(self.root(), self.config().clone()) else {
+            return Asking { _until: None };
+        };
+        let (until, is_over) = mpsc::channel();
+        thread::spawn(move || {
+            loop {
+                let found = asked.iter().filter_map(|(id, nonce)| store.find_exactly(id, *nonce));
+                let found: Vec<Job> = found.collect();
+                let mut states: Vec<_> = found.iter().map(|job| job.state(&store)).collect();
+                store.ask_engine(&mut found.iter().zip(states.iter_mut()).collect::<Vec<_>>());
+                if is_over.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+        });
+        Asking { _until: Some(until) }
+    }
+}
