@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use outlive::{Code, Failure, JobId, SessionName, Store};
-use outlive_project::{Cause, JobStatus, Project, Record, StepState};
+use outlive_project::{Cause, JobStatus, Project, ProjectError, Record, StepState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -202,7 +202,7 @@ pub(crate) async fn up(
             return Err(Failure::usage(format!("project: {:?} is relative", body.file), hint));
         }
         let file = if path.is_dir() { Project::find(&path)? } else { path };
-        let project = Project::load(&file, &store.config().hosts)?;
+        let project = Project::load(&file, &store.config().hosts).map_err(given)?;
         let session = caller.session(Some(project.session()))?.unwrap_or_default();
         let asked = outlive_project::Asked { names: &body.jobs, profiles: &body.profiles };
         outlive_project::bring_up(store, &project, &asked)?;
@@ -229,10 +229,19 @@ pub(crate) async fn define(
             .map_err(|error| Failure::usage(format!("project: {error}"), "name it by its session"))?;
         let session = caller.session(Some(session))?.unwrap_or_default();
         let of = (body.project.as_str(), job.as_str());
-        let step = outlive_project::define(store, &session, of, body.job, body.named)?;
+        let step = outlive_project::define(store, &session, of, body.job, body.named).map_err(given)?;
         Ok(Brought { state: step.state, job: step.job, why: step.why })
     });
     Ok(Json(brought.await?))
+}
+
+/// Counts what is wrong with a file or a definition as the caller's mistake, who gave it: this server is in order.
+fn given(error: ProjectError) -> Failure {
+    let mut failure = Failure::from(error);
+    if failure.code == Code::Config {
+        failure.code = Code::Usage;
+    }
+    failure
 }
 
 /// Ends the jobs of a project, in reverse order.

@@ -346,6 +346,8 @@ fn a_project_is_brought_up_explained_and_ended() {
     std::fs::write(dir.join("outlive.toml"), file).expect("written");
     assert_eq!(server.get("/v1/projects").ok(), json!([]));
     server.post("/v1/projects", json!({ "file": "shop" })).refused(400, "usage");
+    let nameless = json!({ "job": {}, "named": true, "project": "" });
+    server.ask("PUT", "/v1/projects/0/jobs/0", Some(nameless)).refused(400, "usage");
     let brought = server.post("/v1/projects", json!({ "file": dir.display().to_string() }));
     assert_eq!(brought.status, 202);
     let brought = brought.json();
