@@ -76,13 +76,14 @@ impl<'a> InputWriter<'a> {
             Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
                 Err(ControlError::NotReading { job, accepted: self.place.offset })
             }
-            Err(error) => Err(error),
+            Err(error) => store.or_ended(job, Err(error)),
         }
     }
 
     /// Closes the standard input after everything that was written to it.
     pub(crate) fn end(self) -> Result<(), ControlError> {
-        self.store.ask_to_accept(self.job, &self.state, &Request::Eof(self.place))
+        let Self { store, job, .. } = self;
+        store.or_ended(job, store.ask_to_accept(job, &self.state, &Request::Eof(self.place)))
     }
 }
 
@@ -137,7 +138,7 @@ impl Store {
     /// If the job has ended or its input is not open.
     pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
         refuse_fed(job)?;
-        self.ask_to_accept(job, &self.live_state(job)?, &Request::Eof(new_place()))
+        self.or_ended(job, self.ask_to_accept(job, &self.live_state(job)?, &Request::Eof(new_place())))
     }
 
     /// Gives the job's terminal another size; the programs in it are told.
@@ -146,6 +147,6 @@ impl Store {
     ///
     /// If the job has ended, has no terminal, or its keeper cannot be reached.
     pub fn resize(&self, job: &Job, size: TerminalSize) -> Result<(), ControlError> {
-        self.ask_to_accept(job, &self.live_state(job)?, &Request::Resize(size))
+        self.or_ended(job, self.ask_to_accept(job, &self.live_state(job)?, &Request::Resize(size)))
     }
 }

@@ -400,6 +400,16 @@ impl Store {
         true
     }
 
+    /// Tells of a job that ended in the midst of a request what it is: not one whose keeper does not answer.
+    fn or_ended<T>(&self, job: &Job, answer: Result<T, ControlError>) -> Result<T, ControlError> {
+        match answer {
+            Err(error) if error.is_keeper_gone() && self.ends_now(job) => {
+                Err(ControlError::Ended(job.id().clone()))
+            }
+            answer => answer,
+        }
+    }
+
     /// Asks the keeper of a job, and asks again if it died meanwhile and its guard goes on in its place. Only for what may be done
     /// twice.
     fn ask_kept<T>(
