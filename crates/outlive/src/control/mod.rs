@@ -400,7 +400,7 @@ impl Store {
         true
     }
 
-    /// Tells of a job that ended in the midst of a request what it is: not one whose keeper does not answer.
+    /// Names the job's end as the reason where a connection broke because its keeper had done its work and gone.
     fn or_ended<T>(&self, job: &Job, answer: Result<T, ControlError>) -> Result<T, ControlError> {
         match answer {
             Err(error) if error.is_keeper_gone() && self.ends_now(job) => {
