@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -17,7 +18,8 @@ use serde::Deserialize;
 use crate::address::Address;
 use crate::error::RemoteError;
 use crate::http::{self, Body, Head, Reader};
-use crate::ssh::{Greeting, LastWords, Ssh};
+use crate::ssh::shared::Session;
+use crate::ssh::{Greeting, Ssh};
 use crate::websocket::{self, Message, Side};
 
 /// A server on this machine, or behind a tunnel, takes a connection within this time.
@@ -35,7 +37,6 @@ pub struct Connection {
     token: Option<String>,
     /// What it is called in messages.
     name: String,
-    /// The `ssh` that carries it.
     carrier: Carrier,
     /// What comes before the API, where `ssh` carries it.
     greeting: Option<Greeting>,
@@ -43,13 +44,24 @@ pub struct Connection {
     is_proxied: bool,
 }
 
-/// A process that carries a connection; it ends with it.
+/// How a program on another machine ended: its exit status, none if there is none, and what was written to standard error.
+pub(crate) type LastWords = (Option<i32>, String);
+
+/// What carries a connection; it ends with it.
 #[derive(Default)]
-pub(crate) struct Carrier(pub(crate) Option<Child>);
+pub(crate) enum Carrier {
+    /// The system alone.
+    #[default]
+    Nothing,
+    /// A process of ours.
+    Process(Child),
+    /// The process that has a connection which is shared.
+    Session(Session),
+}
 
 impl Drop for Carrier {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
+        if let Self::Process(child) = self {
             // It may have ended by itself.
             child.kill().ok();
             child.wait().ok();
@@ -61,24 +73,31 @@ impl Carrier {
     /// Leaves a process that is about to end by itself, because the other end of its connection has. The caller ends, too: nothing waits
     /// for the process here.
     pub(crate) fn leave(&mut self) {
-        drop(self.0.take());
+        std::mem::forget(std::mem::take(self));
     }
 
-    /// Returns the exit status of a process that has closed its output, and what it wrote to standard error.
+    /// Returns the exit status of a program that has closed its output, and what it wrote to standard error.
     pub(crate) fn last_words(&mut self) -> Option<LastWords> {
-        let mut child = self.0.take()?;
-        let status = child.wait().ok()?;
-        let mut said = Vec::new();
-        if let Some(stderr) = child.stderr.take() {
-            // Another process may hold the other end, so its close is not waited for.
-            pipe::set_nonblocking(&stderr).ok();
-            let mut buffer = [0; 4096];
-            while let Attempt::Moved(count) = pipe::try_read(&stderr, &mut buffer) {
-                said.extend_from_slice(&buffer[..count]);
+        match self {
+            Self::Nothing => None,
+            Self::Session(session) => Some(session.last_words()),
+            Self::Process(child) => {
+                let status = child.wait().ok()?;
+                let said = child.stderr.as_ref().map(said_until_now).unwrap_or_default();
+                Some((status.code(), said))
             }
         }
-        Some((status.code(), String::from_utf8_lossy(&said).trim().to_owned()))
     }
+}
+
+/// Reads what was written to standard error. Another process may hold the other end, so its close is not waited for.
+pub(crate) fn said_until_now(stderr: &impl AsFd) -> String {
+    pipe::set_nonblocking(stderr).ok();
+    let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Attempt::Moved(count) = pipe::try_read(stderr, &mut buffer) {
+        said.extend_from_slice(&buffer[..count]);
+    }
+    String::from_utf8_lossy(&said).trim().to_owned()
 }
 
 impl std::fmt::Debug for Connection {
@@ -149,7 +168,7 @@ impl Connection {
                 let (Some(writer), Some(reader)) = (child.stdin.take(), child.stdout.take()) else {
                     return Err(unreachable(io::ErrorKind::BrokenPipe.into()));
                 };
-                Ok(Self::over(reader, writer, name).carried_by(Carrier(Some(child))))
+                Ok(Self::over(reader, writer, name).carried_by(Carrier::Process(child)))
             }
         }
     }

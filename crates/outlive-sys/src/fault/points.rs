@@ -133,8 +133,16 @@ points! {
         AbandonRename = "reader.engine.rename", Call;
         /// An engine's command to give a job up.
         Cancel = "reader.engine.cancel", Call;
+        /// Noting that a node has begun a job which is kept there.
+        NodeClaim = "reader.node.rename", Call;
+        /// What a node has recorded of jobs that are kept there.
+        HomeFetch = "reader.home.fetch", Call;
+        /// A log, or its index, that was brought home.
+        HomeWrite = "reader.home-log.write", Write;
         /// `ssh`, to another machine.
         Connect = "caller.connect.exec", Call;
+        /// A request to the process that has a shared connection to another machine.
+        SessionSend = "caller.session.send", Write;
         /// A request to another machine.
         CallSend = "caller.call.send", Write;
         /// `ssh`, which copies the program to another machine.
@@ -346,6 +354,12 @@ points! {
     }
 
     replacing {
+        /// Where a job runs that is kept there.
+        NODE_PLACED = "reader.node-placed", NodePlacedWrite, NodePlacedRename;
+        /// A file of a job that was brought home.
+        HOME = "reader.home-file", HomeFileWrite, HomeFileRename;
+        /// What `ssh` makes of the name of another machine.
+        ROUTE = "caller.route", RouteWrite, RouteRename;
         /// The keeper's snapshot of a running job.
         META_START = "keeper.meta-start", MetaStartWrite, MetaStartRename;
         /// The keeper's snapshot of an ended job.

@@ -1,8 +1,12 @@
 //! Machines that the system's own `ssh` reaches: its configuration, agent, jump hosts and known hosts are the user's.
 //!
-//! All connections to a machine share one, which `ssh` itself keeps open for a minute (`ControlMaster`). There, `outlive rpc` speaks the
+//! All connections to a machine share one, which `ssh` itself keeps open for a minute (`ControlMaster`); where it is open, the process that
+//! has it is asked in place of a further `ssh`. There, `outlive rpc` speaks the
 //! API on its standard input and output; nothing listens. The program is this very one: it is copied into the user's own directory,
 //! under a name that has its hash, unless that is forbidden.
+
+mod route;
+pub(crate) mod shared;
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
@@ -14,7 +18,9 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::socket;
 use sha2::{Digest, Sha256};
 
-use crate::connection::{Carrier, Connection};
+use self::route::Route;
+use self::shared::Wanted;
+use crate::connection::{Carrier, Connection, LastWords};
 use crate::error::RemoteError;
 
 /// The line that `outlive rpc --greet` begins with: what comes before it, a banner of the user's shell, is not of the API.
@@ -60,9 +66,6 @@ pub(crate) struct Greeting {
     /// The program was copied there for this connection.
     is_copied: bool,
 }
-
-/// How a program on another machine ended: its exit status, none if there is none, and what was written to standard error.
-pub(crate) type LastWords = (Option<i32>, String);
 
 impl Greeting {
     fn machine(&self) -> Machine<'_> {
@@ -188,7 +191,7 @@ impl<'a> Machine<'a> {
     /// Returns `ssh` with our options.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = vec!["ssh".to_owned()];
-        if let Some(path) = runtime_dir().filter(|path| path.as_os_str().len() <= LONGEST_DIRECTORY) {
+        if let Some(path) = control_directory() {
             let path = path.join("%C");
             words.extend(["-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o"].map(str::to_owned));
             words.push(format!("ControlPath={}", path.display()));
@@ -215,13 +218,32 @@ impl<'a> Machine<'a> {
             true => format!("{DIRECTORY}/outlive-{}", own_hash().map_err(unreachable)?),
             false => "outlive".to_owned(),
         };
-        let mut ssh = self.command(&format!("exec {program} rpc --greet"));
+        let line = format!("exec {program} rpc --greet");
+        if let Some(connection) = self.start_shared(&line) {
+            return Ok(connection);
+        }
+        let mut ssh = self.command(&line);
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = fault::step(Point::Connect, || ssh.spawn()).map_err(unreachable)?;
         let (Some(writer), Some(reader)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(unreachable(io::ErrorKind::BrokenPipe.into()));
         };
-        Ok(Connection::over(reader, writer, &self.name()).carried_by(Carrier(Some(child))))
+        Ok(Connection::over(reader, writer, &self.name()).carried_by(Carrier::Process(child)))
+    }
+
+    /// Starts it over the connection that `ssh` shares; none: `ssh` is to do it, and what it knows is found out for the next time.
+    fn start_shared(&self, line: &str) -> Option<Connection> {
+        let directory = control_directory()?;
+        let mut words = self.words();
+        words.extend(["--".to_owned(), self.destination.to_owned()]);
+        let Some(route) = Route::known(&directory, &words) else {
+            Route::learn(directory, words);
+            return None;
+        };
+        let wanted = Wanted { line, variables: &route.variables(), with_agent: route.with_agent };
+        let opened = shared::open(&directory, route.connection.as_deref()?, &wanted);
+        let (reader, writer, session) = opened.ok()?;
+        Some(Connection::over(reader, writer, &self.name()).carried_by(Carrier::Session(session)))
     }
 
     /// Asks what kind of a system it is, in the words of `uname -sm`.
@@ -333,6 +355,11 @@ fn own_hash() -> io::Result<String> {
         fault::write(Point::HashWrite, hash.as_bytes(), |part| fs::write(path, part)).ok();
     }
     Ok(hash)
+}
+
+/// Returns the directory of shared connections.
+fn control_directory() -> Option<PathBuf> {
+    runtime_dir().filter(|path| path.as_os_str().len() <= LONGEST_DIRECTORY)
 }
 
 /// Returns the directory for what lives no longer than this login, which only this user can use; makes it if needed.
