@@ -10,6 +10,19 @@ fn main() {
     if is("CARGO_CFG_TARGET_OS", "linux") {
         println!("cargo:rustc-link-arg-bin=outlive-keeper=-Wl,-z,separate-loadable-segments");
     }
+    // `./release` has seen which functions the plain verbs need, and lays them side by side: `outlive_sys::prefault` maps them together.
+    println!("cargo:rerun-if-env-changed=OUTLIVE_ORDER");
+    if let Ok(folder) = std::env::var("OUTLIVE_ORDER") {
+        for program in ["outlive", "outlive-keeper"] {
+            let order = format!("{folder}/{program}");
+            println!("cargo:rerun-if-changed={order}");
+            for argument in
+                [format!("--symbol-ordering-file={order}"), "--no-warn-symbol-ordering".to_owned()]
+            {
+                println!("cargo:rustc-link-arg-bin={program}=-Wl,{argument}");
+            }
+        }
+    }
     // At a fixed address: the loader would write the address of each constant into pages that every keeper then has for itself,
     // 240 KiB of an `outlive` that is its own keeper. A static program is given its address by the flags that make it static.
     let is_dynamic_glibc = is("CARGO_CFG_TARGET_ENV", "gnu") && !is("CARGO_CFG_TARGET_FEATURE", "crt-static");

@@ -75,6 +75,8 @@ impl Play {
             "placer.",
             "reader.cancelled.",
             "reader.engine.",
+            "reader.node",
+            "reader.home",
             "caller.",
             "served.",
         ];

@@ -111,6 +111,7 @@ fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
         ("db" | "web", "killed", "kill", None) => true,
         ("migrate", "completed", "natural", Some(0)) => true,
         ("db" | "web" | "migrate", "failed", "never_started", None) => run.fault.hits("starter"),
+        ("kept", "completed", "natural", Some(0)) => true,
         ("planned", "completed", "natural", Some(0)) => true,
         // The last run, which is stopped while it sleeps.
         ("planned", "killed", "kill", None) => true,

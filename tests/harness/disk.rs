@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::lacks;
+use crate::{lacks, until};
 
 /// A small file system, unmounted when the test is over.
 #[derive(Debug)]
@@ -117,7 +117,11 @@ impl FragileDisk {
 
     /// Repairs it, once no process has a file of it open.
     pub fn repair(&self) {
+        let trigger = self.trigger().unwrap();
         run(Command::new("umount").arg(&self.place));
+        // A process of another test that has its own view of all mounts has this one, too: while that lives, the broken file system would
+        // be mounted again.
+        until("the kernel has let go of it", || !trigger.exists());
         // 1: there were errors, and they are corrected.
         let repaired = Command::new("e2fsck").args(["-f", "-y"]).arg(&self.image).output().unwrap();
         assert!(matches!(repaired.status.code(), Some(0 | 1)), "{repaired:?}");

@@ -73,7 +73,6 @@ fn a_job_where_none_is_taken_is_answered_with_the_verb_that_takes_one() {
     for (line, hint) in [
         (&["down", "worker"][..], "outlive kill worker"),
         (&["status", "worker"], "outlive why worker"),
-        (&["list", "web"], "outlive show web"),
         (&["show", "a", "b"], "one job at a time: outlive show b"),
         (&["serve", "--tcp", "127.0.0.1:8777"], "write it with =: outlive serve --tcp=127.0.0.1:8777"),
     ] {
@@ -88,7 +87,6 @@ fn what_is_long_is_not_repeated_in_an_error() {
     let long = "x".repeat(100_000);
     for line in [
         &["list", "--session", &long][..],
-        &["list", &long],
         &["show", &long],
         &["run", "--session", &long, "true"],
         &["logs", "--since", &long, "a"],
@@ -148,7 +146,7 @@ fn words_of_libraries_are_put_into_plain_ones() {
     home.start_with(&["--name", "web"], ["sleep", "300"]);
     for (line, part) in [
         (&["list", "-n", "x"][..], "write a whole number"),
-        (&["logs", "web", "--stream", "x"], "[there are stdout, stderr]"),
+        (&["logs", "web", "--stream", "x"], ": there are stdout, stderr"),
         (&["run", "--on-exit", "", "true"], "--on-exit has no line to run"),
         (&["run", "--on", "nowhere", "true"], "there is no machine \"nowhere\""),
     ] {

@@ -10,7 +10,11 @@ use outlive_tests::{Home, Terminal, binary, finish, workspace};
 fn on_terminal(home: &Home, columns: u16, arguments: &[&str]) -> String {
     let terminal = Terminal::open(columns);
     let program = binary("outlive").display().to_string();
-    let mut child = terminal.start(home, &[("NO_COLOR", "1")], [&[program.as_str()], arguments].concat());
+    let mut child = terminal.start(
+        home,
+        &[("NO_COLOR", "1"), ("PAGER", "cat")],
+        [&[program.as_str()], arguments].concat(),
+    );
     let shown = terminal.read_to_end().replace("\r\n", "\n");
     child.wait().expect("it ends");
     shown

@@ -64,6 +64,7 @@ mod output;
 mod owner;
 mod pause;
 mod piping;
+mod plain_words;
 mod ports;
 mod power;
 mod project;

@@ -46,7 +46,7 @@ fn show_tells_what_was_decided() {
     assert!(at.is_u64(), "{at}");
     assert_eq!(home.show(&job)["lifetime"]["until"]["at_us"], *at);
     let text = home.run(["show", &job]).ok().text();
-    assert!(text.contains("until=2"), "{text}");
+    assert!(text.contains("until 2"), "{text}");
     home.wait(&job);
 }
 

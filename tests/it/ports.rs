@@ -44,7 +44,7 @@ fn a_server_is_found_with_its_url() {
     assert_eq!(shown["ports"], *found);
     assert_eq!((&shown["processes"][0]["ports"], &found[0]["pid"]), (found, &shown["pid"]));
     let text = home.run(["show", &job]).ok().text();
-    assert!(text.contains(&format!("http://localhost:{port} (pid {}", shown["pid"])), "{text}");
+    assert!(text.contains(&format!(" localhost:{port} (pid {}", shown["pid"])), "{text}");
     for arguments in [["list", "--ports"].as_slice(), &["show", "--tree", &job]] {
         let text = home.run(arguments).ok().text();
         let line = text.lines().find(|line| line.contains("http.server")).unwrap();

@@ -273,6 +273,7 @@ fn a_project_has_schedules() {
     until("both wait", || in_project(&home, &["status"]).ok().text().matches("next run in").count() == 2);
     let why = in_project(&home, &["why", "report"]).ok().text();
     assert!(why.contains("report sleeps until its next run in") && why.contains("0 3 * * mon-fri"), "{why}");
+    assert!(why.contains(" 03:00:00, as "), "by the clock on the wall: {why}");
     let why = in_project(&home, &["why", "tick"]).ok().text();
     assert!(why.contains("every 1h") && why.contains("tick"), "{why}");
     let again = in_project(&home, &["up"]).ok();

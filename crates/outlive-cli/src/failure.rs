@@ -12,6 +12,15 @@ use outlive::Code;
 use crate::render::{for_stderr, one_line};
 use crate::served::addressed;
 
+/// Ends this program because of Ctrl-C, by the signal itself: a script that runs it ends, too. Called for another machine, it exits with a
+/// status, for that is what its caller is told.
+pub(crate) fn end_interrupted() -> ExitCode {
+    if crate::served::is_called() {
+        return ExitCode::from(INTERRUPTED);
+    }
+    outlive_sys::signal::end_by_interrupt()
+}
+
 /// Tells the user, and returns the exit status.
 pub(crate) fn report(failure: &Failure, is_json: bool) -> ExitCode {
     let mut stderr = std::io::stderr().lock();

@@ -10,12 +10,7 @@ const DAY_SECONDS: i64 = 86_400;
 /// Writes `2026-11-15 06:21:09`.
 pub(crate) fn shown(time: Timestamp) -> String {
     let local = i64::try_from(time.0 / SECOND).ok().and_then(LocalTime::at);
-    local.map_or_else(
-        || time.to_string(),
-        |LocalTime { year, month, day, hour, minute, second }| {
-            format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
-        },
-    )
+    local.map_or_else(|| time.to_string(), |local| local.to_string())
 }
 
 /// Writes `2026-11-15 06:21:09.123`.

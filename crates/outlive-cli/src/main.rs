@@ -11,20 +11,19 @@ mod reference;
 mod remote;
 mod render;
 mod served;
+mod usage_errors;
 
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{Args, Command, CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
 use crate::args::{Arguments, Common, Verb, grouped, help_columns};
-use crate::failure::{Failure, report};
-
-/// More of a word that was given is not repeated in an error.
-const LONGEST_WORD: usize = 120;
+use crate::failure::report;
+use crate::usage_errors::misused;
 
 /// The small keeper, which is another program, has the C library's.
 #[cfg(target_env = "musl")]
@@ -32,10 +31,12 @@ const LONGEST_WORD: usize = 120;
 static HEAP: outlive_sys::heap::Heap = outlive_sys::heap::Heap::new();
 
 fn main() -> ExitCode {
+    outlive_sys::prefault::first_functions();
     // Before anything else: where there is no keeper beside it, this program is its own.
     if std::env::args_os().next().is_some_and(|name| name == outlive_keeper::PROGRAM) {
         return outlive_keeper::run();
     }
+    outlive_sys::prefault::stack();
     outlive_sys::signal::survive_file_limit();
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words.get(1).is_some_and(|word| word == served::WORD) {
@@ -61,9 +62,10 @@ fn act(words: &[OsString]) -> ExitCode {
         Err(error) => return report(&misused(&error, words), wants_json(words)),
     };
     let is_json = arguments.common.json;
-    let done = match remote::host(&mut arguments) {
+    let host = served::admit(&mut arguments).and_then(|()| remote::host(&mut arguments));
+    let done = match host {
         Ok(Some(host)) => remote::run(&host, &arguments, words),
-        Ok(None) => served::admit(&mut arguments).and_then(|()| commands::run(arguments, spare)),
+        Ok(None) => commands::run(arguments, spare),
         Err(failure) => Err(failure),
     };
     match done {
@@ -79,7 +81,28 @@ fn wants_json(words: &[OsString]) -> bool {
 
 /// Reads the command line.
 fn parse(words: &[OsString]) -> Result<Arguments, clap::Error> {
-    quick::read(words.iter().cloned()).map_or_else(|| parse_declared(words.to_vec()), Ok)
+    if let Some(arguments) = quick::read(words.iter().cloned()) {
+        return Ok(arguments);
+    }
+    match parse_declared(words.to_vec()) {
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            parse_as_list(words).ok_or(error)
+        }
+        // `outlive queue help` is `outlive queue --help`.
+        Err(error)
+            if error.kind() == ErrorKind::InvalidSubcommand && words.len() == 3 && words[2] == "help" =>
+        {
+            parse_declared(vec![words[0].clone(), words[1].clone(), "--help".into()])
+        }
+        parsed => parsed,
+    }
+}
+
+/// Reads a verb that has verbs of its own, and stands alone, as the one that lists: `outlive queue` is `outlive queue list`.
+fn parse_as_list(words: &[OsString]) -> Option<Arguments> {
+    let (command, verb) = (Arguments::command(), usage_errors::verb_given(words)?);
+    command.find_subcommand(verb)?.find_subcommand("list")?;
+    parse_declared([words, &["list".into()]].concat()).ok()
 }
 
 /// Reads the words of a command line by the declarations. The options that follow a line for the shell are read as if they stood
@@ -162,118 +185,4 @@ fn starts_a_job(words: &[OsString]) -> bool {
     arguments.next().is_some_and(|verb| verb == "run")
         && arguments.next().is_some_and(|argument| argument != "--help" && !is_elsewhere(argument))
         && std::env::var_os(remote::HOST).is_none()
-}
-
-/// Returns the verb of the command line.
-fn verb_given(words: &[OsString]) -> Option<String> {
-    let command = Arguments::command();
-    let is_verb = |argument: &&str| command.get_subcommands().any(|verb| verb.get_name() == *argument);
-    words.iter().skip(1).filter_map(|word| word.to_str()).find(is_verb).map(str::to_owned)
-}
-
-/// Returns the verb that was most likely meant; what only outlive itself starts is none.
-fn similar_verb(error: &clap::Error) -> Option<String> {
-    let Some(ContextValue::Strings(similar)) = error.get(ContextKind::SuggestedSubcommand) else {
-        return None;
-    };
-    let command = Arguments::command();
-    let is_shown = |name: &&String| {
-        command.get_subcommands().any(|verb| verb.get_name() == name.as_str() && !verb.is_hide_set())
-    };
-    similar.iter().find(is_shown).cloned()
-}
-
-/// Puts a usage error into the form that all errors have.
-fn misused(error: &clap::Error, words: &[OsString]) -> Failure {
-    if let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) {
-        let message = || format!("there is no command {verb:?}");
-        if let Some(instead) = other_words::instead_of(verb) {
-            return Failure::usage(message(), instead);
-        }
-        if other_words::is_command(verb) {
-            let word = if verb.contains(' ') { format!("'{verb}'") } else { format!("{verb} …") };
-            return Failure::usage(message(), format!("to start it as a job: outlive run {word}"));
-        }
-        let hint = match (similar_verb(error), verb_given(words)) {
-            (Some(similar), _) => format!("did you mean: outlive {similar}"),
-            (None, Some(verb)) => format!("outlive {verb} --help tells what there is"),
-            (None, None) => "outlive --help tells what there is".to_owned(),
-        };
-        return Failure::usage(message(), hint);
-    }
-    let text = shortened(error);
-    let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("For more information"));
-    let first =
-        lines.next().unwrap_or_default().trim_start_matches("error: ").trim_end_matches(':').to_owned();
-    let rest: Vec<&str> = lines
-        .by_ref()
-        .take_while(|line| !line.starts_with("Usage:"))
-        .filter(|line| !line.is_empty())
-        .collect();
-    let what = if rest.is_empty() { first } else { format!("{first}: {}", rest.join("; ")) };
-    let verb = verb_given(words);
-    if let (Some(verb), Some(ContextValue::Strings(missing))) = (&verb, error.get(ContextKind::InvalidArg))
-        && error.kind() == ErrorKind::MissingRequiredArgument
-        && missing.iter().any(|argument| argument.starts_with("<JOB>"))
-    {
-        let rest =
-            missing.iter().map(|argument| argument.trim_end_matches("...")).collect::<Vec<_>>().join(" ");
-        let hint = format!("`outlive list` shows the jobs; then: outlive {verb} {rest}");
-        return Failure::usage(format!("{verb}: no job is named"), hint);
-    }
-    if let (Some(verb), Some(ContextValue::String(word))) = (&verb, error.get(ContextKind::InvalidArg))
-        && error.kind() == ErrorKind::UnknownArgument
-        && let Some(hint) = hint_for_argument(words, verb, word)
-    {
-        return Failure::usage(what, hint);
-    }
-    let verb = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
-    Failure::usage(what, format!("outlive{verb} --help tells what there is"))
-}
-
-/// Returns the text of a usage error; of a long word that was given, its beginning.
-fn shortened(error: &clap::Error) -> String {
-    let mut text = error.to_string();
-    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
-        if let Some(ContextValue::String(word)) = error.get(kind)
-            && !word.is_empty()
-        {
-            text = text.replace(word.as_str(), &beginning(word));
-        }
-    }
-    // Words of the libraries that say nothing to a reader.
-    for (words, plain) in [
-        ("invalid digit found in string", "write a whole number"),
-        ("cannot parse integer from empty string", "write a whole number"),
-        ("number too large to fit in target type", "the number is too large"),
-        ("[possible values: ", "[there are "),
-    ] {
-        text = text.replace(words, plain);
-    }
-    text
-}
-
-/// Returns the beginning of a long word, and any other as it is.
-fn beginning(word: &str) -> String {
-    match word.char_indices().nth(LONGEST_WORD) {
-        Some((at, _)) => format!("{}…", &word[..at]),
-        None => word.to_owned(),
-    }
-}
-
-/// Returns what to write in place of an argument that a verb does not take.
-fn hint_for_argument(words: &[OsString], verb: &str, word: &str) -> Option<String> {
-    let at = words.iter().position(|argument| argument.to_string_lossy() == word)?;
-    let before = words.get(at.checked_sub(1)?)?.to_str().and_then(|word| word.strip_prefix("--"));
-    let command = Arguments::command();
-    let declared = command.find_subcommand(verb)?;
-    let needs_equals = |option: &&str| {
-        declared
-            .get_arguments()
-            .any(|known| known.get_long() == Some(*option) && known.is_require_equals_set())
-    };
-    match before.filter(needs_equals) {
-        Some(option) => Some(format!("write it with =: outlive {verb} --{option}={}", beginning(word))),
-        None => other_words::instead_of_argument(verb, &beginning(word)),
-    }
 }

@@ -31,9 +31,12 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
         "killall" | "kill-server" => "outlive kill --all",
         "unpause" | "continue" | "cont" | "unfreeze" => "outlive resume JOB",
         "suspend" | "freeze" => "outlive pause JOB",
-        "save" | "startup" | "resurrect" | "enable" | "daemon" => {
-            "there is no daemon: jobs go on by themselves until they end or the machine is restarted"
+        "save" | "startup" | "resurrect" | "enable" => {
+            "outlive setup boot lets schedules and jobs with --restart always come back when the machine was restarted"
         }
+        "daemon" => "there is no daemon: jobs go on by themselves until they end or the machine is restarted",
+        "rename" => "a job keeps the name that it was started with: outlive run --name NAME",
+        "port" | "ports" => "outlive list --ports shows where jobs listen, outlive show JOB where one does",
         "group" => "a group is a word of a job: outlive run --group NAME, outlive list --group NAME",
         _ => return None,
     })
@@ -47,10 +50,65 @@ pub(crate) fn instead_of_argument(verb: &str, word: &str) -> Option<String> {
     Some(match verb {
         "down" => format!("outlive kill {word} ends one job; outlive down ends all of the project"),
         "status" => format!("outlive why {word} explains how one job is doing"),
-        "list" => format!("outlive show {word} tells of one job"),
         "show" => format!("one job at a time: outlive show {word}"),
+        "send" => "put the text in quotes: outlive send JOB 'print 1'".to_owned(),
         _ => return None,
     })
+}
+
+/// Returns what to write in place of an option of docker, kill, tail, grep, tmux or pueue.
+pub(crate) fn instead_of_option(verb: &str, option: &str) -> Option<String> {
+    let number = option.strip_prefix('-').filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+    if let Some(number) = number.filter(|number| !number.is_empty()) {
+        return match verb {
+            "logs" => Some(format!("the last {number} lines: outlive logs -n {number} JOB")),
+            "list" => Some(format!("the last {number} that have ended: outlive list -n {number}")),
+            "kill" if number == "9" => {
+                Some("outlive kill --force JOB ends it at once, by SIGKILL".to_owned())
+            }
+            "kill" => Some(format!("outlive kill --signal {number} JOB sends that signal, and no more")),
+            _ => None,
+        };
+    }
+    let instead = match (verb, option) {
+        ("run", "-d" | "--detach" | "--background") => {
+            "not needed: it runs in the background, and `run` returns at once; --wait waits for it"
+        }
+        ("run", "-e") => "--env NAME=VALUE adds a variable",
+        ("run", "-i" | "--interactive" | "--tty" | "-it") => {
+            "-t gives it a terminal; outlive run -t --wait COMMAND also shows it at once"
+        }
+        ("run", "--rm") => {
+            "not needed: ended jobs go by themselves after 7 days; outlive rm JOB removes one now"
+        }
+        ("run", "-n") => "--name NAME gives it a name",
+        ("run", "-w" | "--workdir" | "--working-directory") => "--cwd DIR says where it starts",
+        ("run", "-p" | "--publish") => "not needed: a job listens on this machine's own ports",
+        ("run", "-v" | "--volume") => "not needed: a job sees this machine's own files",
+        ("run", "-g") => "--group NAME puts it into a group",
+        ("run", "-a") => "--after JOB starts it when that job has ended",
+        ("run", "--delay" | "--in") => {
+            "--at 18:00 and --schedule start it at a time; in 5 seconds: outlive run 'sleep 5; COMMAND'"
+        }
+        ("list", "--running") => "--live shows those that have not ended",
+        ("run", "-l") => "--label NAME=VALUE gives it a label",
+        ("up", "-d" | "--detach") => {
+            "not needed: the jobs run in the background; --foreground shows what they print"
+        }
+        ("kill", "-KILL" | "-k" | "-K") => "outlive kill --force JOB ends it at once, by SIGKILL",
+        ("remove", "-f" | "--force") => "outlive kill JOB ends one that still runs; then outlive rm JOB",
+        ("remove", "-a") => "outlive rm --ended removes all that have ended",
+        ("logs", "-A" | "-B" | "--after-context" | "--before-context") => {
+            "-C COUNT shows so many lines before and after each match of --grep"
+        }
+        ("logs", "-v" | "--invert-match") => "--invert shows the lines that do not match --grep",
+        ("logs", "-E" | "-P" | "-e") => "--grep PATTERN takes a regular expression",
+        ("logs", "-F") => "-f follows what it prints",
+        ("attach", "-t") => "outlive attach JOB, without -t",
+        ("wait", "-t") => "--timeout DURATION waits at most so long",
+        _ => return None,
+    };
+    Some(instead.to_owned())
 }
 
 /// Tells whether a word that is no verb is a command to run: a line for the shell, a path or a program.

@@ -49,6 +49,11 @@ pub(crate) fn for_stderr(text: &str, indent: &str) -> String {
     columns.map_or_else(|| text.to_owned(), |columns| wrapped(text, columns, indent))
 }
 
+/// Breaks a line between words where standard output is a terminal that it does not fit; `indent` begins the next lines.
+pub(crate) fn for_stdout(text: &str, indent: &str) -> String {
+    width().map_or_else(|| text.to_owned(), |columns| wrapped(text, columns, indent))
+}
+
 /// Breaks a line between words; `indent` begins the next lines. A word that is longer than a line is left whole.
 pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
     let mut lines = vec![String::new()];
@@ -112,10 +117,8 @@ pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> Cow<'_, s
 
 /// Tells in one line how a job ended: `tests-3f9c failed: exited with 1 after 42s`.
 pub(crate) fn ending(job: &JobObject) -> String {
-    let reason = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let after = job.runtime_ms.map(format_duration).map(|time| format!(" after {time}"));
     let status = job.status.word().replace('_', " ");
-    one_line(&format!("{} {status}{reason}{}", job.job, after.unwrap_or_default()))
+    one_line(&format!("{} {status}{}", job.job, job.how_it_ended()))
 }
 
 /// Writes processor time, memory and a number of processes for people; `-` is not known.

@@ -158,6 +158,12 @@ pub(crate) fn places(stream: Stream) -> Vec<(&'static str, u64)> {
     text.split(',').filter_map(place).collect()
 }
 
+/// Returns the secret of the caller's marks, and its last ones, for a verb that is passed on; none: it wants no marks.
+pub(crate) fn passed_on() -> Option<(&'static str, [Option<String>; 2])> {
+    let terms = TERMS.get()?;
+    Some((terms.mark.as_deref()?, terms.places.clone()))
+}
+
 /// Tells whether the caller wants marks.
 pub(crate) fn is_marked() -> bool {
     TERMS.get().is_some_and(|terms| terms.mark.is_some())

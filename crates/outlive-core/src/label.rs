@@ -118,6 +118,15 @@ impl LabelFilter {
     }
 }
 
+impl std::fmt::Display for LabelFilter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}={value}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
 impl std::str::FromStr for LabelFilter {
     type Err = LabelError;
 

@@ -92,6 +92,8 @@ pub mod file {
     pub const ENGINE_JOB: &str = "engine_job";
     /// What the engine's side printed beside the job.
     pub const ENGINE_LOG: &str = "engine.log";
+    /// Why the record of a job that is kept on its node could not be brought home, the last time that this was tried.
+    pub const UNREACHED: &str = "unreached";
     /// There once the process beside the job has asked for another run in its place: why, and when that may start.
     pub const NEXT_RUN: &str = "next_run";
     /// There once it is decided that no run follows by itself any more: why.

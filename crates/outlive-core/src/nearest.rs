@@ -4,9 +4,8 @@
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
     let (best, candidate) = scored.min_by_key(|(distance, _)| *distance)?;
-    // A third of the letters may be wrong, and two of a short word; of three letters only one, as two make another word of it.
-    let length = word.chars().count();
-    let most = if length <= 3 { 1 } else { (length / 3).max(2) };
+    // A third of the letters may be wrong, and one of a short word: two make another word of it.
+    let most = (word.chars().count() / 3).max(1);
     (best <= most.min(candidate.chars().count().saturating_sub(1))).then_some(candidate)
 }
 
@@ -46,8 +45,9 @@ mod tests {
             ("rn", Some("run")),
             ("db", None),
             ("wbe", Some("web")),
+            ("exit", None),
         ] {
-            assert_eq!(nearest(word, ["run", "ready", "env_file", "web"]), meant, "{word}");
+            assert_eq!(nearest(word, ["run", "ready", "env_file", "web", "wait"]), meant, "{word}");
         }
         assert_eq!(nearest(&"x".repeat(1 << 20), ["run"]), None);
         assert_eq!(nearest("x", [""]), None);

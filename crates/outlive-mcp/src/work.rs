@@ -91,7 +91,7 @@ impl Work {
             longest_ms,
             since,
             notices,
-            engine: None,
+            placement: None,
             due,
         }
     }

@@ -22,7 +22,9 @@ pub use up::converge::converge;
 pub use up::define::define;
 pub use up::down::{Down, down, left_up};
 pub use up::record::{Progress, Record, Step, StepState};
-pub use up::status::{Cause, JobStatus, status, unready, why, why_alone};
+pub use up::status::{
+    Cause, JobStatus, NOT_STARTED, Quoted, is_stranger, run_of, status, unready, why, why_alone,
+};
 pub use up::status_there::JobRun;
 pub use up::there::session_there;
 pub use up::{Rising, bring_up, ready_there};

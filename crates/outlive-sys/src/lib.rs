@@ -31,6 +31,7 @@ pub mod owner;
 pub mod pipe;
 pub mod poll;
 pub mod ports;
+pub mod prefault;
 pub mod pty;
 pub mod random;
 pub mod region;

@@ -19,6 +19,14 @@ pub struct LocalTime {
     pub second: u32,
 }
 
+/// Writes `2026-11-15 06:21:09`.
+impl std::fmt::Display for LocalTime {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { year, month, day, hour, minute, second } = self;
+        write!(formatter, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+    }
+}
+
 impl LocalTime {
     /// Returns the local time of a number of seconds since 1970 UTC; none beyond what the calendar holds.
     pub fn at(seconds: i64) -> Option<Self> {

@@ -338,6 +338,22 @@ pub fn interrupt_fd() -> Option<BorrowedFd<'static>> {
     INTERRUPT.get()?.as_ref().map(AsFd::as_fd)
 }
 
+/// Ends this program as Ctrl-C does where it is not caught. A shell that sees a program end by SIGINT ends its script as well; one that
+/// exits with 130 has dealt with it, and the script goes on.
+pub fn end_by_interrupt() -> ! {
+    // SAFETY: plain calls; the set is initialised by `sigemptyset` before it is used.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGINT);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        libc::raise(libc::SIGINT);
+    }
+    // Init of a container does not die of its own signals.
+    std::process::exit(128 + libc::SIGINT)
+}
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static INTERRUPT: OnceLock<Option<OwnedFd>> = OnceLock::new();
 /// The writing end of the pipe behind [`interrupt_fd`].

@@ -122,6 +122,7 @@ pub use wait::http::HttpAddress;
 pub use wait::ready::ReadyRecord;
 pub use wait::shell_words::{ShellLine, read as read_shell_line};
 
+pub use companion::files::CHANGE_OF;
 pub use outlive_core::after::{After, Milestone};
 pub use outlive_core::awaits::{Awaited, AwaitedKind, KnownBy};
 pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, Weight, looks_like_error, weigh};

@@ -8,6 +8,7 @@ mod cut;
 mod keys;
 mod link;
 mod project;
+mod shared;
 mod slurm;
 mod window;
 

@@ -97,3 +97,20 @@ fn down_names_the_file_that_the_jobs_were_started_from() {
     let failed = project.run(&["up"]).code(1).error();
     assert!(failed.contains("outlive.toml is no file"), "{failed}");
 }
+
+#[test]
+fn down_with_a_mistake_and_nothing_up_is_no_failure() {
+    let home = Home::new();
+    let project =
+        Project::new(&home, "shop", "[jobs.a]\nrun = \"exit 4\"\n[jobs.b]\nrun = \"exec sleep 300\"\n");
+    project.run(&["up"]).ok();
+    project.until("a", "failed: 4");
+    project.run(&["down"]).ok();
+    // How each ended stays to be seen.
+    assert_eq!((&*project.state("a"), &*project.state("b")), ("down, failed: 4", "down"));
+    project.write("outlive.toml", "[jobs.a]\nrn = \"true\"\n");
+    let done = project.run(&["down"]).ok();
+    assert_eq!((&*done.text(), &*done.error()), ("", "nothing is up\n"));
+    assert_eq!(project.json(&["down"]).as_array().map(Vec::len), Some(0));
+    project.run(&["down", "-f", "outlive.toml"]).code(1);
+}

@@ -79,7 +79,7 @@ fn a_mistake_is_told_with_its_place() {
         ("[jobs.a]\nrun = \"true\"\nschedule = \"1 2 3\"", "3:12", "`schedule`: "),
     ] {
         project.write("outlive.toml", toml);
-        for verb in [&["up"][..], &["status"], &["down"], &["why", "a"]] {
+        for verb in [&["up"][..], &["status"], &["down", "-f", "outlive.toml"], &["why", "a"]] {
             let failed = project.run(verb).code(1).error();
             assert!(
                 failed.contains(&format!("outlive.toml:{place}")) && failed.contains(message),

@@ -9,6 +9,7 @@ mod file;
 mod foreground;
 mod formats;
 mod kills;
+mod names;
 mod policies;
 mod ports;
 mod queues;

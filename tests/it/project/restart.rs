@@ -26,7 +26,7 @@ fn a_restart_is_a_new_run_of_the_same_job() {
     command.env("INHERITED", "new");
     let done = finish(command, b"").ok();
     let second = done.text().trim_end().to_owned();
-    assert!(done.error().contains("variables are this shell's"), "{}", done.error());
+    assert_eq!(done.error(), "", "what is as it should be is not told as an error");
     assert_ne!(first, second);
     home.wait_for_output(&second, "1 new");
     let (old, new) = (home.show(&first), home.show(&second));

@@ -51,7 +51,7 @@ fn what_has_ended_is_never_shown_as_running() {
     signal(pid("guard_pid"), "HUP");
     assert_eq!(project.state("web"), "running");
     signal(pid("pid"), "KILL");
-    project.until("web", "failed");
+    project.until("web", "failed: SIGKILL");
     project.run(&["up", "--wait"]).ok();
     assert_eq!(project.state("web"), "running");
     project.run(&["down"]).ok();
@@ -92,4 +92,22 @@ fn outside_a_project_why_explains_any_job() {
     assert_eq!(project.run(&["why", "crash"]).ok().text(), why);
     let failed = home.run(["why", "crsh"]).code(3).error();
     assert!(failed.contains(&format!("did you mean {job}?")), "{failed}");
+}
+
+#[test]
+fn why_names_the_job_whose_output_it_quotes() {
+    let home = Home::new();
+    let toml = "[jobs.migrate]\nrun = \"echo no such table; exit 4\"\n\
+                [jobs.fine]\nrun = \"echo all is well\"\n\
+                [jobs.api]\nrun = \"sleep 300\"\nafter = [\"migrate@succeeded\"]\n";
+    let project = Project::new(&home, "shop", toml);
+    project.run(&["up", "--wait"]).code(1);
+    let why = project.run(&["why", "api"]).ok();
+    assert!(why.text().contains("| no such table"), "{}", why.text());
+    let expected = "more of it: outlive logs -n 40 migrate; what went wrong: outlive logs -i --grep 'error|fail' migrate\n";
+    assert_eq!(why.error(), expected);
+    project.run(&["logs", "-n", "40", "migrate"]).ok();
+    // Nothing went wrong with one that did its work.
+    project.until("fine", "completed");
+    assert_eq!(project.run(&["why", "fine"]).ok().error(), "more of it: outlive logs -n 40 fine\n");
 }

@@ -53,7 +53,7 @@ fn what_is_missing_is_started_and_what_changed_is_restarted() {
     assert_eq!((&restarted["command"], &restarted["previous"]), (&json!("sleep 302"), &json!(web)));
     assert_eq!(
         (home.show(&web)["reason"].clone(), project.id("db")),
-        (json!("killed by outlive up; ended by SIGTERM"), db)
+        (json!("killed by a change of outlive.toml; ended by SIGTERM"), db)
     );
     assert_eq!(project.live(), ["db", "web"]);
 }
@@ -83,7 +83,7 @@ fn a_job_waits_for_the_milestones_of_others() {
         ("ready", "waits for server@ready"),
         ("succeeded", "waits for once@succeeded"),
         ("never", "not started"),
-        ("fails", "failed (3)"),
+        ("fails", "failed: 3"),
     ] {
         project.until(name, state);
     }
@@ -180,7 +180,7 @@ fn up_says_what_it_waits_for_and_gives_up_when_asked_to() {
     let project = Project::new(&home, "shop", toml);
     project.run(&["up"]).ok();
     project.until("web", "running, not ready");
-    let why = "outlive: web is not ready: no line that matches /listening/\n";
+    let why = "waiting for web: no line that matches /listening/\n";
     for arguments in
         [&["up", "--wait", "--timeout", "100ms"][..], &["up", "web", "--wait", "--timeout", "100ms"]]
     {
@@ -234,4 +234,62 @@ fn a_profile_is_started_when_it_is_asked_for() {
     project.write("outlive.toml", "[jobs.a]\nrun = \"true\"\nprofile = \"p\"\n");
     let refused = project.run(&["up"]).code(2).error();
     assert!(refused.contains("belongs to a profile") && refused.contains("--profile p"), "{refused}");
+}
+
+/// As `docker compose up --wait`: what has failed by the time that all others are ready is a failure.
+#[test]
+fn up_that_waits_fails_with_a_job_that_failed_at_once() {
+    let home = Home::new();
+    // The first is ready once the other has failed.
+    let toml = "[jobs.a]\nrun = \"until outlive wait b; [ $? = 7 ]; do sleep 0.05; done; echo ready; sleep 300\"\nready.line = \"ready\"\n\
+                [jobs.b]\nrun = \"nopebin x\"\n";
+    let project = Project::new(&home, "shop", toml);
+    let told = project.run(&["up", "--wait"]).code(1).error();
+    assert!(told.contains("failed: exited with 127") && told.contains("outlive why b"), "{told}");
+    project.run(&["down"]).ok();
+}
+
+#[test]
+fn in_a_project_logs_are_those_of_its_jobs_and_a_broken_file_keeps_nothing_up() {
+    let home = Home::new();
+    let toml = "[jobs.a]\nrun = \"echo one; sleep 300\"\n[jobs.b]\nrun = \"echo two; sleep 300\"\n";
+    let project = Project::new(&home, "shop", toml);
+    project.run(&["up"]).ok();
+    until("both have printed", || {
+        let logs = project.run(&["logs"]).ok().text();
+        logs.contains("a | one\n") && logs.contains("b | two\n")
+    });
+    // One that the file does not have any more still runs, and is shown.
+    project.write("outlive.toml", "[jobs.a]\nrun = \"echo one; sleep 300\"\n");
+    let status = project.run(&["status"]).ok().text();
+    assert!(status.contains("running, not in the file"), "{status}");
+    project.write("outlive.toml", "[jobs.a\n");
+    let down = project.run(&["down"]).ok();
+    assert!(down.text().contains("a ended") && down.text().contains("b ended"), "{}", down.text());
+    assert!(down.error().contains("this ends all jobs that were started from it"), "{}", down.error());
+    project.write("outlive.toml", "");
+    assert!(project.run(&["status"]).ok().error().contains("no jobs in "));
+}
+
+#[test]
+fn a_second_up_says_what_ran_before_it_in_the_order_of_the_file() {
+    let home = Home::new();
+    let toml = "[jobs.web]\nrun = \"exec sleep 300\"\nafter = [\"db\"]\n[jobs.db]\nrun = \"exec sleep 300\"\nready.line = \"never\"\n\
+                [jobs.a]\nrun = \"exec sleep 300\"\n";
+    let project = Project::new(&home, "shop", toml);
+    project.run(&["up"]).ok();
+    project.until("a", "running");
+    let (db, a) = (project.id("db"), project.id("a"));
+    // The process of the first still waits for db.
+    let told = project.run(&["up"]).ok().text();
+    assert_eq!(told, format!("web  waits for db@ready\ndb   runs as {db}\na    runs as {a}\n"));
+    project.write(
+        "outlive.toml",
+        &toml.replace("[jobs.a]\nrun = \"exec sleep 300\"", "[jobs.a]\nrun = \"exec sleep 301\""),
+    );
+    project.run(&["up"]).ok();
+    let listed = home.run(["list", "--all"]).ok().text();
+    let line = listed.lines().find(|line| line.starts_with(&a)).unwrap_or_default();
+    assert!(line.contains("restarted: outlive.toml changed"), "{listed}");
+    project.run(&["down"]).ok();
 }

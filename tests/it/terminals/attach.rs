@@ -98,13 +98,20 @@ fn a_person_sees_types_and_leaves() {
     let before = tmux.modes("one");
     tmux.line("one", "stty -g > before");
     tmux.outlive("one", &format!("attach {job}"));
+    tmux.shows("one", "C-\\ d leaves it");
     tmux.shows("one", "20 80");
     assert_ne!(tmux.modes("one"), before, "the program's modes are the window's");
     tmux.line("one", "hello");
     tmux.shows("one", "got hello");
     tmux.tell(&["send-keys", "-t", "one", "C-\\", "?"]);
     tmux.shows("one", "d: detach");
-    tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+    tmux.line("one", "again");
+    tmux.shows("one", "got again");
+    // The prefix waits for its key as long as it takes, and says after a moment what there is: passed on, it would end the job.
+    tmux.tell(&["send-keys", "-t", "one", "C-\\"]);
+    tmux.shows("one", "d: detach");
+    assert_eq!(home.show(&job)["status"], "running");
+    tmux.tell(&["send-keys", "-t", "one", "d"]);
     tmux.shows("one", "goes on: outlive attach");
     assert_eq!(tmux.modes("one"), before);
     tmux.line("one", "stty -g | cmp - before && echo same settings");
@@ -266,14 +273,15 @@ fn the_prefix_is_known_in_the_forms_of_extended_keys() {
         tmux.shows("one", "goes on");
         until("there is no viewer", || viewers(&home).is_empty());
     }
-    // What is no prefix, or comes after one and means nothing, reaches the program as it was typed.
+    // What is no prefix reaches the program as it was typed; what comes after one and means nothing does not, and neither does the
+    // prefix: alone it may be a key that ends the program.
     let other = start(&home, &[], SHOWS_BYTES);
     home.wait_for_output(&other, "ready");
     tmux.line("one", "clear");
     tmux.outlive("one", &format!("attach {other}"));
     tmux.shows("one", "ready");
-    types(&tmux, "one", "\x1b[92;6u\x1b[92;5u\x1b[92;5u\x1b[92;5uq");
-    wait_for_bytes(&home, &other, b"\x1b[92;6u\x1b[92;5u\x1b[92;5uq");
+    types(&tmux, "one", "\x1b[92;6u\x1b[92;5u\x1b[92;5u\x1b[92;5uqz");
+    wait_for_bytes(&home, &other, b"\x1b[92;6u\x1b[92;5uz");
     home.run(["kill", &job, &other]).ok();
 }
 

@@ -84,7 +84,7 @@ fn a_blank_screen_says_why() {
     let before = home.run(["screen", &job, "--at", "1h"]).ok();
     assert_eq!(before.text(), "");
     assert!(
-        before.error().starts_with("outlive: nothing was on its screen yet; look at 20"),
+        before.error().starts_with("outlive: nothing was on its screen yet; look at '20"),
         "{}",
         before.error()
     );

@@ -86,7 +86,7 @@ fn what_is_for_one_job_is_refused_for_several_and_a_miss_says_what_to_do() {
     let failed = home.run(["logs", "a", "20"]).code(3);
     assert!(failed.error().contains("-n 20"), "{}", failed.error());
     assert!(home.run(["logs", "--group", "none"]).code(3).error().contains("no job of group"));
-    assert!(home.run(["--session", "none", "logs"]).code(3).error().contains("has no jobs"));
+    assert!(home.run(["--session", "none", "logs"]).code(3).error().contains("there is no session \"none\""));
 }
 
 /// Where two jobs have one name, their ids tell them apart.

@@ -59,7 +59,7 @@ pub(crate) struct Send {
 
 /// See a job's terminal in your own, and type into it
 ///
-/// `C-\\ d` leaves it, and the job goes on; `C-\\ ?` shows what else there is. Several may look at once; the size is that of the
+/// `C-\ d` leaves it, and the job goes on; `C-\ ?` shows what else there is. Several may look at once; the size is that of the
 /// one who typed last. A window that is closed, or a connection that is lost, is as good as leaving.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -234,6 +234,7 @@ outlive run --queue build make test\n  \
 outlive queue pause build               # what runs goes on, nothing more is started")]
 pub(crate) enum Queue {
     /// List queues with the jobs that run and wait in them
+    #[command(visible_alias = "ls")]
     List,
     /// Start no more jobs of a queue; those that run go on
     Pause {

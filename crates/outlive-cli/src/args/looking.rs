@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use outlive::duration::parse_duration;
-use outlive::{Budget, SessionName, Stream, Timestamp};
+use outlive::{Budget, Job, SessionName, State, Stream, Timestamp};
 
-use super::filters::Filters;
+use super::filters::{Filters, in_quotes};
 use super::values::{parse_budget, parse_range, parse_speed, parse_time, streams};
 
 /// List jobs, the newest last
@@ -17,9 +17,14 @@ use super::values::{parse_budget, parse_range, parse_speed, parse_time, streams}
 #[derive(Debug, Default, Args)]
 #[command(visible_aliases = ["ls", "ps"], after_help = "Examples:\n  \
 outlive list --failed -n 3         # the last three that went wrong\n  \
+outlive list web                   # those that have to do with it\n  \
 outlive list --group build --watch # drawn again as things change\n  \
 outlive list --usage --ports       # what each takes, and where it listens")]
 pub(crate) struct List {
+    /// Only jobs in whose id, name, command, status, group or session this occurs
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+
     #[command(flatten)]
     pub(crate) filters: Filters,
 
@@ -50,6 +55,31 @@ pub(crate) struct List {
     /// Cut no command, however long
     #[arg(long)]
     pub(crate) no_trunc: bool,
+
+    /// Print ids alone, for scripts
+    #[arg(long, short, conflicts_with_all = ["watch", "usage", "ports", "no_trunc"])]
+    pub(crate) quiet: bool,
+}
+
+impl List {
+    /// Tells whether TEXT, if it is given, occurs in what a person knows the job by.
+    pub(crate) fn has_text(&self, job: &Job, state: &State) -> bool {
+        let Some(text) = self.text.as_ref().map(|text| text.to_lowercase()) else { return true };
+        let contains = |part: &str| part.to_lowercase().contains(&text);
+        let spec = job.spec();
+        contains(job.id().as_str())
+            || job.name().is_some_and(contains)
+            || contains(&state.summary())
+            || contains(job.session().as_str())
+            || spec.options.group.as_deref().is_some_and(contains)
+            || contains(&spec.command_line())
+    }
+
+    /// Returns the options that say which jobs are meant, as they are written.
+    pub(crate) fn conditions(&self) -> String {
+        let text = self.text.as_ref().map(|text| format!(" {}", in_quotes(text)));
+        text.unwrap_or_default() + &self.filters.written()
+    }
 }
 
 /// See all jobs in this window, live, with their output, and act on them

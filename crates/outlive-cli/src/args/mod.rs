@@ -29,8 +29,10 @@ pub(crate) use self::reach::{Input, REACHED, Reach, Resumes, There};
 pub(crate) use self::run::Run;
 pub(crate) use self::serving::{Open, Serve, Token};
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
-pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe, Rows, Upgrade};
-pub(crate) use self::values::Timeout;
+pub(crate) use self::upkeep::{
+    Complete, Cursor, Deliver, Doctor, OnExit, Page, Placed, Probe, Rows, Upgrade,
+};
+pub(crate) use self::values::{Since, Timeout};
 pub(crate) use self::waiting::{Wait, Watch};
 
 /// Background processes for AI agents and people.
@@ -39,8 +41,10 @@ pub(crate) use self::waiting::{Wait, Watch};
 /// handle at once; read what it prints; wait for its end; stop it with everything it started.
 #[derive(Debug, Parser)]
 #[command(name = "outlive", version, max_term_width = 100, disable_help_subcommand = true)]
-#[command(after_help = "A JOB is an id (vite-3f9c), the beginning of one, or a name.\n\
-Jobs live in $OUTLIVE_HOME, else $XDG_STATE_HOME/outlive, else ~/.local/state/outlive.")]
+#[command(
+    after_help = "A JOB is an id (vite-3f9c), its last part, or a name; for verbs that only look, also the beginning of an id.\n\
+Jobs live in $OUTLIVE_HOME, else $XDG_STATE_HOME/outlive, else ~/.local/state/outlive."
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) common: Common,
@@ -202,7 +206,7 @@ pub(crate) enum Verb {
     NextRun(OnExit),
     /// Begin a job that an engine has placed on this node, and wait for its end: the engine starts this
     #[command(hide = true)]
-    Placed(OnExit),
+    Placed(Placed),
     /// Let jobs come back after a restart of the machine; `outlive setup boot` lets this run then
     #[command(hide = true)]
     Boot,

@@ -8,7 +8,7 @@ use outlive::SessionName;
 use outlive::duration::parse_duration;
 
 /// Which project.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct OfProject {
     /// The project's file; without it outlive.toml in this directory, or in the nearest one above it
     #[arg(long, short, value_name = "FILE")]

@@ -9,18 +9,21 @@ use outlive::Engine;
 use outlive::duration::parse_duration;
 
 use super::options::OptionArguments;
-use super::values::{Timeout, parse_label, parse_timeout, parse_variable};
+use super::values::{Timeout, parse_absolute, parse_label, parse_timeout, parse_variable};
 
 /// Start a command and return at once
 ///
 /// Prints the job's id. A program and its arguments are started as they are: options of outlive stand before the program. One
 /// argument alone is a line for the shell; options may follow a line that has spaces.
 #[derive(Debug, Default, Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    next_display_order = 10,
+    after_help = "Examples:\n  \
 outlive run python3 -m http.server\n  \
 outlive run --name web 'npm run dev | tee web.log'\n  \
 outlive run --wait make -j8         # stream the output, exit with make's code\n  \
-outlive run -- './my program' x     # a program with a space in its name")]
+outlive run -- './my program' x     # a program with a space in its name"
+)]
 pub(crate) struct Run {
     /// A program and its arguments, or a line for the shell as one argument
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
@@ -29,38 +32,6 @@ pub(crate) struct Run {
     /// The command came after `--`: a program, also where it is one argument. Told from the words of the command line.
     #[arg(skip)]
     pub(crate) is_program: bool,
-
-    /// Start it on this machine, a name from `[hosts]` of config.toml; the id is then HOST/ID
-    #[arg(long, value_name = "HOST")]
-    pub(crate) on: Option<String>,
-
-    /// With --on: copy this directory there first, but for what git ignores, and start in the copy
-    #[arg(long, value_name = "DIR", conflicts_with = "cwd")]
-    pub(crate) sync: Option<PathBuf>,
-
-    /// Let this engine decide where and when it is started: slurm, by its own commands
-    #[arg(long, value_name = "ENGINE", value_parser = parse_engine)]
-    pub(crate) engine: Option<Engine>,
-
-    /// With an engine: ask for so many processors; --memory asks it for memory
-    #[arg(long, value_name = "N")]
-    pub(crate) cpus: Option<u64>,
-
-    /// With an engine: ask for so many graphics processors
-    #[arg(long, value_name = "N")]
-    pub(crate) gpus: Option<u64>,
-
-    /// With an engine: the part of the cluster
-    #[arg(long, value_name = "NAME")]
-    pub(crate) partition: Option<String>,
-
-    /// With an engine: it ends the job after so long
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) time: Option<Duration>,
-
-    /// With an engine: a node that cannot reach the engine for so long ends the job
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) cutoff: Option<Duration>,
 
     /// The directory to start in
     #[arg(long, value_name = "DIR")]
@@ -124,6 +95,42 @@ pub(crate) struct Run {
     /// With --wait: Ctrl-C ends the job, and not only the waiting
     #[arg(long, requires = "wait")]
     pub(crate) kill_on_interrupt: bool,
+
+    /// Start it on this machine, a name from `[hosts]` of config.toml; the id is then HOST/ID
+    #[arg(long, help_heading = "Other machines and engines", value_name = "HOST")]
+    pub(crate) on: Option<String>,
+
+    /// With --on: copy this directory there first, but for what git ignores, and start in the copy
+    #[arg(long, help_heading = "Other machines and engines", value_name = "DIR", conflicts_with = "cwd")]
+    pub(crate) sync: Option<PathBuf>,
+
+    /// Let this engine decide where and when it is started: slurm, by its own commands
+    #[arg(long, help_heading = "Other machines and engines", value_name = "ENGINE", value_parser = parse_engine)]
+    pub(crate) engine: Option<Engine>,
+
+    /// With an engine: ask for so many processors; --memory asks it for memory
+    #[arg(long, help_heading = "Other machines and engines", value_name = "N")]
+    pub(crate) cpus: Option<u64>,
+
+    /// With an engine: ask for so many graphics processors
+    #[arg(long, help_heading = "Other machines and engines", value_name = "N")]
+    pub(crate) gpus: Option<u64>,
+
+    /// With an engine: the part of the cluster
+    #[arg(long, help_heading = "Other machines and engines", value_name = "NAME")]
+    pub(crate) partition: Option<String>,
+
+    /// With an engine: it ends the job after so long
+    #[arg(long, help_heading = "Other machines and engines", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) time: Option<Duration>,
+
+    /// With an engine: a node that cannot reach the engine for so long ends the job
+    #[arg(long, help_heading = "Other machines and engines", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) cutoff: Option<Duration>,
+
+    /// With an engine: keep the job in a store that its node has for itself, in this directory there, in place of one that all nodes share
+    #[arg(long, help_heading = "Other machines and engines", value_name = "DIR", value_parser = parse_absolute)]
+    pub(crate) node_store: Option<String>,
 }
 
 fn parse_engine(word: &str) -> Result<Engine, String> {

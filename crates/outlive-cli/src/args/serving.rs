@@ -38,7 +38,7 @@ pub(crate) struct Serve {
     #[arg(long, value_names = ["CERT", "KEY"], num_args = 2, requires = "tcp", conflicts_with = "ssh")]
     pub(crate) tls: Vec<PathBuf>,
 
-    /// Listen on TCP, and print what to type on another machine that reaches this one by `ssh HOST`
+    /// Listen on TCP, unless a server does already, and print what to type on another machine that reaches this one by `ssh HOST`
     #[arg(long, value_name = "HOST", value_parser = ssh_host)]
     pub(crate) ssh: Option<String>,
 

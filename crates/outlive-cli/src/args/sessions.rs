@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use outlive::{Running, SessionName};
 
-use super::values::{parse_variable, running};
+use super::values::{Since, parse_since, parse_variable, running};
 
 /// Make, list, show and close sessions, and move jobs between them
 ///
@@ -33,6 +33,7 @@ pub(crate) enum Session {
         env: Vec<(String, OsString)>,
     },
     /// List sessions with the numbers of their jobs
+    #[command(visible_alias = "ls")]
     List {
         /// Show processor time, memory and processes, too
         #[arg(long)]
@@ -76,9 +77,13 @@ pub(crate) enum Session {
 /// which it was written down. An ending comes with its outcome and the end of the output.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
-    /// Only what came after this sequence; with --session
-    #[arg(long, value_name = "SEQ")]
-    pub(crate) since: Option<u64>,
+    /// Only of this job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: Option<String>,
+
+    /// Only what came since then: 18:22, 'yesterday 9am', a date, or how long ago (5m); with --session also after a sequence (17)
+    #[arg(long, value_name = "TIME|SEQ", value_parser = parse_since)]
+    pub(crate) since: Option<Since>,
 
     /// Go on, and tell what happens from then on
     #[arg(short, long)]

@@ -85,6 +85,16 @@ pub(crate) struct OnExit {
     pub(crate) config: Option<PathBuf>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Placed {
+    #[command(flatten)]
+    pub(crate) of: OnExit,
+
+    /// The job is not in the store yet: its intent is on standard input
+    #[arg(long)]
+    pub(crate) given: bool,
+}
+
 /// Examine the machine and the store
 ///
 /// Tells what the kernel can do, what holds jobs together here, what they survive, how much is used of what is allowed, and

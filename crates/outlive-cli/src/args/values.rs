@@ -66,7 +66,7 @@ pub(super) fn parse_descriptor(text: &str) -> Result<Descriptor, String> {
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(_) => Err(format!("{text} of what? Write {text}d for days, {text}h for hours")),
-        Err(_) => parse_duration(text).map_err(|error| error.to_string()),
+        Err(_) => parse_duration(text).map_err(|_| "not an age: write 90m, 12h, 2d, 1d12h".to_owned()),
     }
 }
 
@@ -93,12 +93,29 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
     local_time::parse(text, Timestamp(outlive_sys::clock::wall_us()))
 }
 
+/// Where events begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    Sequence(u64),
+    Time(Timestamp),
+}
+
+/// Reads a sequence, which is a number alone, or a time.
+pub(super) fn parse_since(text: &str) -> Result<Since, String> {
+    text.parse().map(Since::Sequence).or_else(|_| parse_time(text).map(Since::Time))
+}
+
 pub(super) fn parse_budget(text: &str) -> Result<Budget, String> {
     Budget::parse(text).map_err(|_| "write 8K for bytes, 200l for lines or 2000t for tokens".to_owned())
 }
 
 pub(super) fn parse_nonce(text: &str) -> Result<Nonce, String> {
     Nonce::try_from(text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// Reads a path that is the same wherever it is looked at.
+pub(super) fn parse_absolute(text: &str) -> Result<String, &'static str> {
+    if text.starts_with('/') { Ok(text.to_owned()) } else { Err("give an absolute path") }
 }
 
 pub(super) fn parse_signal(text: &str) -> Result<Signal, &'static str> {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use outlive::HttpAddress;
 use outlive::duration::parse_duration;
+use outlive::{HttpAddress, QueueName};
 
 /// Wait for jobs: for their end, or for what comes before it
 ///
 /// Without more, until all have ended. With conditions, until the first of them holds, for each job (`--all`, this is the
 /// default) or for one of them (`--any`); the end of a job ends the waiting for it, too. Jobs are named, or those of a group, or
-/// with --session alone all that are live in it now.
+/// with --session alone all of it: those that have ended count as in a group, but with conditions or --any only live ones do.
 ///
 /// Exits with 0 when what was waited for came and every job that has ended was successful, with 7 when one was not; with 4 when
 /// the time is over, and the jobs go on; with 6 when it can no longer come: a job ended first, was not ready in its time, or
@@ -31,6 +31,10 @@ pub(crate) struct Wait {
     /// The jobs of this group
     #[arg(long, value_name = "NAME", conflicts_with = "jobs")]
     pub(crate) group: Option<String>,
+
+    /// The jobs that wait or run in this queue
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["jobs", "group"], value_parser = QueueName::parse)]
+    pub(crate) queue: Option<QueueName>,
 
     /// Wait for all (default)
     #[arg(long)]
@@ -85,7 +89,7 @@ pub(crate) struct Wait {
     pub(crate) since: Option<u64>,
 
     /// Exit with the code of the job, as `run --wait` does; for one job, and its end
-    #[arg(long, conflicts_with_all = ["group", "all", "any", "ready", "matches", "fail_match", "port", "http", "idle", "input", "event"])]
+    #[arg(long, conflicts_with_all = ["group", "queue", "all", "any", "ready", "matches", "fail_match", "port", "http", "idle", "input", "event"])]
     pub(crate) exit_code: bool,
 
     /// Then ring the terminal's bell, with a notification in terminals that show them
@@ -95,6 +99,21 @@ pub(crate) struct Wait {
     /// Wait at most this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
+}
+
+impl Wait {
+    /// Tells whether something else than the end is waited for.
+    pub(crate) fn has_condition(&self) -> bool {
+        let Self { ready, matches, fail_match, port, http, idle, input, event, .. } = self;
+        *ready
+            || *input
+            || *event
+            || matches.is_some()
+            || fail_match.is_some()
+            || port.is_some()
+            || http.is_some()
+            || idle.is_some()
+    }
 }
 
 /// Be told of each line that a job prints and that matches

@@ -12,9 +12,9 @@ use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::watch::Watch;
 use serde::Serialize;
 
-use crate::args;
+use crate::args::{self, Since};
 use crate::commands::Context;
-use crate::failure::{Failure, INTERRUPTED};
+use crate::failure::{Failure, end_interrupted};
 use crate::local_time;
 use crate::render::{note, one_line, print};
 use crate::served;
@@ -47,9 +47,23 @@ struct Reading {
 
 pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCode, Failure> {
     let failed = |error: io::Error| Failure::other("events", &error);
-    if arguments.since.is_some() && context.session.is_none() {
-        let hint = "each session counts its own: outlive --session NAME events --since SEQ";
-        return Err(Failure::usage("events: --since needs --session", hint));
+    let (since, from) = match arguments.since {
+        Some(Since::Sequence(sequence)) => (Some(sequence), Timestamp(0)),
+        Some(Since::Time(time)) => (None, time),
+        None => (None, Timestamp(0)),
+    };
+    if since.is_some() && context.session.is_none() {
+        let hint = "each session counts its own: outlive --session NAME events --since SEQ; or give a time, such as 5m";
+        return Err(Failure::usage("events: --since with a number needs --session", hint));
+    }
+    let find = |reference: &String| context.find(reference);
+    let job = arguments.job.as_ref().map(find).transpose()?;
+    let is_wanted = |numbered: &Numbered| {
+        numbered.event.at >= from && job.as_ref().is_none_or(|job| numbered.event.job == *job.id())
+    };
+    // One that is followed may be about to begin.
+    if !arguments.follow {
+        context.refuse_unknown_session("events")?;
     }
     if arguments.follow {
         catch_interrupt();
@@ -72,7 +86,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
         for session in sessions {
             if !readings.iter().any(|reading| reading.session == session) {
                 let place = served::place(Stream::Stdout, session.as_str());
-                let events = context.store.events(&session, place.or(arguments.since).unwrap_or(0));
+                let events = context.store.events(&session, place.or(since).unwrap_or(0));
                 // Watching begins before the first look, so that nothing is missed between the two.
                 let watch = arguments.follow.then(|| events.watch());
                 readings.push(Reading { session, events, watch });
@@ -84,7 +98,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
             if let Some(watch) = &reading.watch {
                 watch.clear();
             }
-            let events = reading.events.read_with_gaps(arguments.since.is_none()).map_err(failed)?;
+            let events = reading.events.read_with_gaps(since.is_none()).map_err(failed)?;
             // Within a session the sequence decides: an event counts as no earlier than those before it.
             let mut latest = Timestamp(0);
             unread.extend(events.into_iter().map(|(_, what)| {
@@ -97,6 +111,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
         unread.sort_by_key(|(latest, ..)| *latest);
         for (_, session, what) in &unread {
             match what {
+                Ok(numbered) if !is_wanted(numbered) => {}
                 Ok(numbered) => print(&line(context, session, numbered)?),
                 Err((from, to)) => tell_gap(context, session, Gap { from: *from, to: *to })?,
             }
@@ -110,7 +125,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
         }
         wait(&readings, &watched, context.session.is_none()).map_err(failed)?;
         if interrupted() {
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Ok(end_interrupted());
         }
     }
 }
@@ -157,7 +172,8 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
         more += &format!(" {}", awaits.word());
     }
     if let Some(url) = &event.url {
-        more += &format!(" {}", one_line(url));
+        let job = context.store.find_exactly(&event.job, event.nonce);
+        more += &format!(" {}", one_line(job.as_ref().map_or(url, |job| job.ready_place(url))));
     }
     if let (Some(line), Some(text)) = (event.line, &event.text) {
         let skipped = event.skipped.map(|skipped| format!(" and {skipped} before it")).unwrap_or_default();

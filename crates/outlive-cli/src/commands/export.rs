@@ -20,7 +20,7 @@ struct Written<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Export) -> Result<ExitCode, Failure> {
-    let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let job = context.find(&arguments.job)?;
     let form = match (arguments.form.cast, arguments.form.txt) {
         (true, _) => ExportForm::Cast,
         (_, true) => ExportForm::Text,

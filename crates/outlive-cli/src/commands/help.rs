@@ -1,13 +1,15 @@
 //! `outlive help`: of a verb as `--help` has it, or a guide of the documentation, fitted to the terminal.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{ColorChoice, Command};
 use outlive::Code;
 
 use crate::args::{grouped, help_columns};
+use crate::commands::logs::pager::Pager;
 use crate::failure::Failure;
+use crate::other_words::is_command;
 use crate::render::{is_coloured, print, table, width, wrapped};
 
 /// The guides that can be read here, each with its name.
@@ -41,6 +43,7 @@ pub(crate) fn run(topic: &[String]) -> Result<ExitCode, Failure> {
     let guide = GUIDES.iter().find(|(name, _)| topic.len() == 1 && topic[0] == *name);
     let verb = topic.iter().try_fold(&root, |command, word| command.find_subcommand(word));
     let verb = verb.map(|verb| help(verb, topic.is_empty()));
+    let is_guide = guide.is_some();
     let guide = guide.map(|(_, guide)| shown(guide, columns()));
     // What is both, as `inbox`, is shown with both.
     let parts: Vec<String> = verb.into_iter().chain(guide).collect();
@@ -49,8 +52,23 @@ pub(crate) fn run(topic: &[String]) -> Result<ExitCode, Failure> {
         let hint = format!("a verb, or one of: {}", names());
         return Err(Failure::new(Code::NotFound, message).during("help").hint(hint));
     }
-    print(&parts.join("\n"));
+    let text = parts.join("\n");
+    if is_guide && std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && has_pager() {
+        let (pager, mut input) = Pager::start()?;
+        // A reader that has seen enough closes it.
+        input.write_all(text.as_bytes()).ok();
+        drop(input);
+        pager.wait();
+    } else {
+        print(&text);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells whether the user named a pager, or the usual one is there.
+fn has_pager() -> bool {
+    let is_named = |name| std::env::var(name).is_ok_and(|line| !line.trim().is_empty());
+    ["OUTLIVE_PAGER", "PAGER"].into_iter().any(is_named) || is_command("less")
 }
 
 /// Returns the width to fit to; in a pipe that of a small terminal, where it may end up.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::{Inbox, NoticeForm};
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::render::{counted, note, print, print_json};
+use crate::render::{counted, for_stdout, note, print, print_json};
 
 /// How long another program of the same reader is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Fail
 /// Writes all pending notices as one block.
 fn text(context: &Context, form: NoticeForm, session: &SessionName, pending: &Pending) -> String {
     let one = |notice: &Notice| match form {
-        NoticeForm::Text => notice.to_text(),
+        NoticeForm::Text => notice.to_text().lines().map(fitted).collect(),
         NoticeForm::Message => format!("{}\n", notice.to_message(&context.store).trim_end_matches('\n')),
     };
     let notices: Vec<String> = pending.notices.iter().map(one).collect();
@@ -62,6 +62,12 @@ fn text(context: &Context, form: NoticeForm, session: &SessionName, pending: &Pe
         }
     }
     text
+}
+
+/// Fits a line to the terminal. What goes on below is indented as the line, and quoted as it.
+fn fitted(line: &str) -> String {
+    let indent = ["    | ", "    "].into_iter().find(|indent| line.starts_with(indent)).unwrap_or("    ");
+    format!("{}\n", for_stdout(line, indent))
 }
 
 /// Says how many jobs have ended, ask for an answer or printed a line that is watched for.

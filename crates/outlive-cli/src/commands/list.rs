@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use outlive::duration::format_duration;
-use outlive::{Code, Job, JobObject, Listeners, NEWER, Port, SessionName, State, Timestamp, Usage};
+use outlive::{Job, JobObject, Listeners, NEWER, Port, State, Status, Timestamp, Usage};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::{clock, poll, terminal};
 use serde::Serialize;
@@ -67,9 +67,7 @@ struct ListedObject<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
-    if let Some(session) = &context.session {
-        refuse_unknown(context, session)?;
-    }
+    context.refuse_unknown_session("list")?;
     if arguments.watch {
         return watch(context, arguments);
     }
@@ -88,6 +86,10 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
         return print_json(&jobs.iter().map(object).collect::<Vec<_>>());
     }
     let left_out = leave_out(&mut jobs, arguments);
+    if arguments.quiet {
+        print(&jobs.iter().map(|listed| format!("{}\n", listed.job.id())).collect::<String>());
+        return Ok(ExitCode::SUCCESS);
+    }
     if jobs.is_empty() && left_out == 0 {
         note(nothing(arguments));
         return Ok(ExitCode::SUCCESS);
@@ -96,24 +98,9 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
         print(&text(&jobs, arguments));
     }
     if left_out > 0 {
-        note(&more(left_out, &jobs));
+        note(&more(left_out, &jobs, arguments));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Refuses a session that has neither jobs nor settings: most likely its name was mistyped.
-fn refuse_unknown(context: &Context, session: &SessionName) -> Result<(), Failure> {
-    if *session == SessionName::default() || context.store.session(session).is_ok() {
-        return Ok(());
-    }
-    let sessions = context.store.list_sessions().map_err(|error| Failure::other("list", &error))?;
-    let names: Vec<String> = sessions.iter().map(|session| session.name.to_string()).collect();
-    let hint = match names.as_slice() {
-        [] => "there is none yet; `outlive run --session NAME` starts one".to_owned(),
-        names => format!("there are: {}", names.join(", ")),
-    };
-    let message = format!("there is no session {:?}", session.as_str());
-    Err(Failure::new(Code::NotFound, message).during("list").hint(hint))
 }
 
 fn listed(context: &Context, arguments: &List) -> Result<Vec<Listed>, Failure> {
@@ -142,7 +129,8 @@ fn listed(context: &Context, arguments: &List) -> Result<Vec<Listed>, Failure> {
         context.store.look_at_question(&job, &mut state);
         let is_listed = !state.is_removed()
             && (!arguments.live || state.is_live())
-            && arguments.filters.fits_state(&state);
+            && arguments.filters.fits_state(&state)
+            && arguments.has_text(&job, &state);
         if is_listed {
             jobs.push(look_up(context, arguments, &mut listeners, job, state));
         }
@@ -187,18 +175,18 @@ fn leave_out(jobs: &mut Vec<Listed>, arguments: &List) -> usize {
 }
 
 fn nothing(arguments: &List) -> &'static str {
-    match (arguments.live, arguments.filters.is_empty()) {
+    match (arguments.live, arguments.filters.is_empty() && arguments.text.is_none()) {
         (_, false) => "no such jobs",
         (true, true) => "no live jobs",
         (false, true) => "no jobs; start one with: outlive run COMMAND",
     }
 }
 
-fn more(left_out: usize, shown: &[Listed]) -> String {
+fn more(left_out: usize, shown: &[Listed], arguments: &List) -> String {
     let count = counted(u64::try_from(left_out).unwrap_or(u64::MAX), "job has", "jobs have");
     let (when, which) =
         (if shown.is_empty() { "" } else { " before these" }, if left_out == 1 { "it" } else { "them" });
-    format!("{count} ended{when}; `outlive list --all` shows {which}")
+    format!("{count} ended{when}; `outlive list --all{}` shows {which}", arguments.conditions())
 }
 
 /// Draws the list in place until Ctrl-C: each line over the one that stood there.
@@ -218,7 +206,7 @@ fn watch(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
             jobs => text(jobs, arguments).lines().map(str::to_owned).collect(),
         };
         if left_out > 0 {
-            lines.push(cut(&more(left_out, &jobs), width().unwrap_or(WIDE)).into_owned());
+            lines.push(cut(&more(left_out, &jobs, arguments), width().unwrap_or(WIDE)).into_owned());
         }
         // The newest are at the end; the header stays.
         let rows = terminal::size(&stdout).map_or(24, |(_, rows)| usize::from(rows));
@@ -262,9 +250,14 @@ fn text(jobs: &[Listed], arguments: &List) -> String {
     text
 }
 
-/// Takes columns away, the least important first, until the command has room in a terminal; at last it cuts the status.
+/// Makes room for the command in a terminal: it cuts the reasons of statuses, then takes columns away, the least important first, and
+/// at last cuts the statuses themselves.
 fn make_room(rows: &mut [Vec<String>], width: usize) {
-    for name in ["DIRECTORY", "STARTED", "SESSION", "PROCS", "TIME"] {
+    let bare = |row: &Vec<String>| columns(row[STATUS].split(": ").next().unwrap_or_default());
+    let bare = rows.iter().map(bare).max().unwrap_or(0);
+    // Two more for the colon and the mark of the cut.
+    cut_status(rows, width, bare + 2);
+    for name in ["DIRECTORY", "STARTED", "PROCS", "TIME", "SESSION"] {
         if missing(rows, width) == 0 {
             return;
         }
@@ -272,7 +265,12 @@ fn make_room(rows: &mut [Vec<String>], width: usize) {
             rows.iter_mut().for_each(|row| drop(row.remove(column)));
         }
     }
-    let room = longest(rows, STATUS).saturating_sub(missing(rows, width)).max(LEAST_STATUS);
+    cut_status(rows, width, LEAST_STATUS);
+}
+
+/// Cuts the statuses as far as the command lacks room, but not below `least`.
+fn cut_status(rows: &mut [Vec<String>], width: usize, least: usize) {
+    let room = longest(rows, STATUS).saturating_sub(missing(rows, width)).max(least);
     rows.iter_mut().for_each(|row| row[STATUS] = cut(&row[STATUS], room).into_owned());
 }
 
@@ -309,7 +307,10 @@ fn row(listed: &Listed, longest: usize, has_sessions: bool, has_directory: bool)
     let unknown = || "-".to_owned();
     let spec = job.spec();
     let started = state.meta.as_ref().and_then(|meta| meta.started);
-    let status = cut(&state.summary(), LONGEST_STATUS).into_owned();
+    let is_ready =
+        (spec.can_be_ready() && state.status == Status::Running).then(|| job.ready_now(state).is_some());
+    let ready = is_ready.map_or("", |is_ready| if is_ready { ", ready" } else { ", not ready" });
+    let status = cut(&(state.summary() + ready), LONGEST_STATUS).into_owned();
     let time = state.runtime_ms().map_or_else(unknown, format_duration);
     let host = served::host_name().map(|host| format!("{host}/")).unwrap_or_default();
     let mut row = vec![format!("{host}{}", spec.job), status, started.map_or_else(unknown, ago), time];

@@ -27,7 +27,7 @@ mod pause;
 mod placed;
 mod play;
 mod probe;
-mod project;
+pub(crate) mod project;
 mod queue;
 mod remove;
 mod resize;
@@ -54,7 +54,7 @@ use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
-use outlive::{Code, Job, Lease, Listing, SessionName, SpareKeeper, Store};
+use outlive::{Code, FindError, Job, Lease, Listing, SessionName, SpareKeeper, Store};
 
 use crate::args::{Arguments, LiveJobs, Verb};
 use crate::failure::{Failure, report};
@@ -78,9 +78,48 @@ impl Context {
         self.session.clone().map_or_else(inherited_session, Ok)
     }
 
-    /// Lists the jobs that are to be seen, ended ones too.
+    /// Refuses a session that has neither jobs nor settings: most likely its name was mistyped.
+    pub(crate) fn refuse_unknown_session(&self, what: &str) -> Result<(), Failure> {
+        let Some(session) = &self.session else { return Ok(()) };
+        // One whose jobs were all removed still has its events.
+        let is_there = || self.store.session(session).is_ok() || self.store.session_dir(session).is_dir();
+        if *session == SessionName::default() || is_there() {
+            return Ok(());
+        }
+        let sessions = self.store.list_sessions().map_err(|error| Failure::other(what, &error))?;
+        let names: Vec<String> = sessions.iter().map(|session| session.name.to_string()).collect();
+        let hint = match names.as_slice() {
+            [] => "there is none yet; `outlive run --session NAME` starts one".to_owned(),
+            names => format!("there are: {}", names.join(", ")),
+        };
+        let message = format!("there is no session {:?}", session.as_str());
+        Err(Failure::new(Code::NotFound, message).during(what).hint(hint))
+    }
+
+    /// Lists the jobs that are to be seen, ended ones too; of a session that there is.
     pub(crate) fn list(&self, what: &str) -> Result<Listing, Failure> {
+        self.refuse_unknown_session(what)?;
         self.store.list(self.session.as_ref()).map_err(|error| Failure::other(what, &error))
+    }
+
+    /// Finds a job that is only read. In the directory of a project a name means its job, if no session is given.
+    pub(crate) fn find(&self, reference: &str) -> Result<Job, FindError> {
+        match self.named_here(reference) {
+            Some(job) => Ok(job),
+            None => self.store.find(reference, self.session.as_ref()),
+        }
+    }
+
+    /// Finds a job that is to be changed; as [`Context::find`], but not by the beginning of its id.
+    pub(crate) fn find_to_change(&self, reference: &str) -> Result<Job, FindError> {
+        match self.named_here(reference) {
+            Some(job) => Ok(job),
+            None => self.store.find_to_change(reference, self.session.as_ref()),
+        }
+    }
+
+    fn named_here(&self, reference: &str) -> Option<Job> {
+        if self.session.is_some() { None } else { project::job_named_here(&self.store, reference) }
     }
 
     /// Finds the jobs that are to be changed, each once: a job may be given by its name and its id. One that does not exist is
@@ -88,7 +127,7 @@ impl Context {
     pub(crate) fn find_each(&self, references: &[String]) -> (Vec<Job>, Option<ExitCode>) {
         let (mut jobs, mut failed) = (Vec::<Job>::new(), None);
         for reference in references {
-            match self.store.find_to_change(reference, self.session.as_ref()) {
+            match self.find_to_change(reference) {
                 Ok(job) if jobs.iter().any(|known| known.id() == job.id()) => {}
                 Ok(job) => jobs.push(job),
                 Err(error) => {
@@ -123,6 +162,11 @@ impl Context {
             render::note(&format!("no live jobs to {what}"));
         }
         Ok((jobs, None))
+    }
+
+    /// Tells whether a job is paused.
+    pub(crate) fn is_paused(&self, job: &Job) -> bool {
+        job.state(&self.store).meta.as_ref().is_some_and(|meta| meta.paused)
     }
 
     /// Lists the jobs of a group, ended ones too.
@@ -271,24 +315,36 @@ pub(crate) fn unnamed(verb: &str, conditions: &str) -> Failure {
 /// done to is printed with `done`, and with `--json` all of them are under that name. Returns the first failure's exit status.
 pub(crate) fn each(
     context: &Context,
-    (jobs, mut failed): (Vec<Job>, Option<ExitCode>),
+    (jobs, failed): (Vec<Job>, Option<ExitCode>),
     done: &str,
     act: impl Fn(&Job) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    each_saying(context, (jobs, failed), done, |job| act(job).map(|()| None))
+}
+
+/// As [`each`]; where `act` returns words, these are printed in place of `done`: it was so already.
+pub(crate) fn each_saying(
+    context: &Context,
+    (jobs, mut failed): (Vec<Job>, Option<ExitCode>),
+    done: &str,
+    act: impl Fn(&Job) -> Result<Option<&'static str>, Failure>,
 ) -> Result<ExitCode, Failure> {
     // Where no job was found, the failures are the whole answer.
     let has_answer = !jobs.is_empty() || failed.is_none();
     let mut ids = Vec::new();
     for job in &jobs {
-        match act(job) {
-            Ok(()) => ids.push(job.id()),
+        let said = match act(job) {
+            Ok(said) => said,
             Err(failure) => {
                 let status = report(&failure.about(job.id()), context.is_json);
                 failed.get_or_insert(status);
                 continue;
             }
-        }
+        };
+        ids.push(job.id());
         if !context.is_json {
-            render::print(&format!("{} {}\n", job.id(), done.replace('_', " ")));
+            let said = said.map_or_else(|| done.replace('_', " "), str::to_owned);
+            render::print(&format!("{} {said}\n", job.id()));
         }
     }
     if context.is_json && has_answer {

@@ -4,6 +4,7 @@
 //! It looks now and then whether the engine still has the job here. A job whose place was taken back is ended, and one whose node cannot
 //! reach the engine too, after `--cutoff`.
 
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use outlive::{Allocation, Job, Kill, Store};
 use outlive_sys::poll;
 use outlive_sys::signal::{Caught, Signal};
 
-use crate::args::OnExit;
+use crate::args::Placed;
 use crate::commands::on_exit::take_up;
 use crate::failure::Failure;
 
@@ -22,12 +23,19 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How often to ask the engine: seldom, for it has many to answer.
 const ASK: Duration = Duration::from_secs(60);
 
-pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
-    let (store, id, nonce) = take_up("placed", arguments)?;
+/// How long a job that is kept on this node stays readable in its place after its end: the steps of those who follow it end with the place.
+const FOLLOWED: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(arguments: &Placed) -> Result<ExitCode, Failure> {
+    let (store, id, nonce) = take_up("placed", &arguments.of)?;
     // Before the job: a signal that comes at once is for it.
     let signals = Caught::new(&[Signal::TERM, Signal::INT, Signal::HUP])
         .map_err(|error| Failure::other("placed", &error))?;
-    let job = store.place(&id, nonce).map_err(|error| Failure::other("placed", &error))?;
+    let placed = match arguments.given {
+        true => store.place_given(&given()?, &id, nonce),
+        false => store.place(&id, nonce),
+    };
+    let job = placed.map_err(|error| Failure::other("placed", &error))?;
     let mut watch = Watch::new(&job);
     loop {
         // A wait that fails is only shorter.
@@ -35,6 +43,9 @@ pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
         let state = job.state(&store);
         if !state.is_live() {
             store.leave_place(&job);
+            if arguments.given {
+                std::thread::sleep(FOLLOWED);
+            }
             let code = state.exit_code().and_then(|code| u8::try_from(code).ok());
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
         }
@@ -47,6 +58,13 @@ pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
             store.kill(&job, &Kill { by, ..Kill::default() }).ok();
         }
     }
+}
+
+/// Reads what the engine's script has brought along.
+fn given() -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes).map_err(|error| Failure::other("placed", &error))?;
+    Ok(bytes)
 }
 
 /// Whether the engine still has the job here.

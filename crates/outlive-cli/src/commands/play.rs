@@ -37,9 +37,12 @@ enum Key {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Play) -> Result<ExitCode, Failure> {
-    let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let job = context.find(&arguments.job)?;
     if !job.spec().options.pty {
-        return Err(no_terminal(&job));
+        let id = job.id();
+        let hint =
+            format!("`outlive logs {id}` shows what it printed, --timestamps with the time of each line");
+        return Err(no_terminal(&job).hint(hint));
     }
     let size = terminal::size(io::stdout()).filter(|_| is_possible()).ok_or_else(|| {
         let hint = format!("`outlive export {} --cast` writes it for players", job.id());

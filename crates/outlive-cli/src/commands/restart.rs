@@ -1,5 +1,6 @@
 //! `outlive restart`: end jobs and start them again.
 
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use outlive::{Job, JobObject, Restarted};
@@ -24,9 +25,6 @@ pub(crate) fn run(context: &Context, arguments: &Restart) -> Result<ExitCode, Fa
     if context.is_json && !objects.is_empty() {
         print_json(&objects)?;
     }
-    if !context.is_json && !objects.is_empty() {
-        note("outlive: variables are this shell's, and those that the job was started with by --env");
-    }
     Ok(failed.unwrap_or(ExitCode::SUCCESS))
 }
 
@@ -43,6 +41,13 @@ fn restart(context: &Context, job: &Job) -> Result<Job, Failure> {
     };
     if !context.is_json {
         print(&format!("{}{said}\n", next.id()));
+        let pid = JobObject::new(&next, &next.state(&context.store)).pid;
+        if let Some(pid) = pid.filter(|_| io::stdout().is_terminal()) {
+            note(&format!(
+                "running as pid {pid}, with this shell's variables; outlive logs -f {}",
+                next.id()
+            ));
+        }
     }
     Ok(next)
 }

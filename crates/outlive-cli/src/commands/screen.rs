@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::Screen;
 use crate::commands::Context;
 use crate::failure::Failure;
+use crate::local_time;
 use crate::render::{note, print, print_json};
 
 /// How long to wait for a screen that is drawn all the time.
@@ -33,7 +34,7 @@ struct Shown {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Failure> {
-    let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let job = context.find(&arguments.job)?;
     let failed = |error: std::io::Error| Failure::other("screen", &error);
     if let Some(quiet) = arguments.wait_stable {
         wait_stable(context, &job, quiet).map_err(failed)?;
@@ -84,7 +85,12 @@ pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Fai
 /// Tells why nothing is shown, which looks like a mistake.
 fn why_blank(screen: &mut JobScreen, job: &outlive::JobId) -> std::io::Result<String> {
     Ok(match (screen.offset(), screen.next_time()?) {
-        (0, Some(next)) => format!("outlive: nothing was on its screen yet; look at {next} or later"),
+        (0, Some(next)) => {
+            // The next whole second: what is drawn in this one has come by then.
+            let next = Timestamp(next.0.div_ceil(1_000_000) * 1_000_000);
+            let next = local_time::shown(next);
+            format!("outlive: nothing was on its screen yet; look at '{next}' or later")
+        }
         (0, None) => "outlive: it has printed nothing yet".to_owned(),
         (_, _) => format!(
             "outlive: its screen is blank; `outlive play {job}` shows what was on it, `outlive screen {job} --at TIME` one moment"
@@ -119,6 +125,7 @@ fn wait_stable(context: &Context, job: &Job, quiet: Duration) -> std::io::Result
 /// A job on pipes has no screen.
 pub(crate) fn no_terminal(job: &Job) -> Failure {
     let id = job.id();
-    Failure::new(Code::NoTerminal, format!("{id} runs on pipes, not in a terminal"))
-        .hint(format!("start it in one: outlive run --pty; `outlive logs {id}` has what it printed"))
+    Failure::new(Code::NoTerminal, format!("{id} runs on pipes, not in a terminal")).hint(format!(
+        "`outlive logs -f {id}` follows what it prints; outlive run -t starts one in a terminal"
+    ))
 }

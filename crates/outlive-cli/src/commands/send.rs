@@ -35,7 +35,7 @@ struct Sent {
 }
 
 pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failure> {
-    let job = context.store.find_to_change(&arguments.job, context.session.as_ref())?;
+    let job = context.find_to_change(&arguments.job)?;
     let failed = |error: ControlError| Failure::from(error).during("send");
     let is_secret = arguments.secret || arguments.secret_fd.is_some();
     let mut bytes = 0;
@@ -83,6 +83,10 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
         // With --eof alone there is nothing to write but the end.
         None if arguments.eof => {}
         _ => {
+            if std::io::stdin().is_terminal() {
+                let then = if arguments.eof { ", and closes its input" } else { "" };
+                note(&format!("what you type goes to {}, line by line; Ctrl-D ends it{then}", job.id()));
+            }
             let mut buffer = vec![0; PIECE];
             loop {
                 let count = match std::io::stdin().read(&mut buffer) {

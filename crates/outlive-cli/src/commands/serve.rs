@@ -40,6 +40,16 @@ pub(crate) fn run(store: Store, arguments: &Serve, is_json: bool) -> Result<Exit
     if arguments.stop {
         return stop(&store, is_json);
     }
+    let ssh = arguments.ssh.as_deref();
+    // A tunnel leads to the server that runs, such as the one that `outlive open` started.
+    if ssh.is_some()
+        && arguments.tcp.is_none()
+        && let Some(running) = outlive_http::running(&store).filter(|running| running.name.is_none())
+    {
+        let dir = store.serve_dir().map_err(|error| Failure::other("serve", &error))?;
+        tell(&dir.join("socket"), Some(&running), ssh, is_json);
+        return Ok(ExitCode::SUCCESS);
+    }
     let tcp = match (arguments.tcp, &arguments.ssh) {
         (None, Some(_)) => {
             Some(Address::parse("").map_err(|words| Failure::usage(words, "outlive serve --help"))?)
@@ -51,7 +61,6 @@ pub(crate) fn run(store: Store, arguments: &Serve, is_json: bool) -> Result<Exit
         _ => None,
     };
     let options = Options { tcp, tls, idle: arguments.idle };
-    let ssh = arguments.ssh.as_deref();
     outlive_http::serve(store, &options, |socket, running| tell(socket, running, ssh, is_json))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -87,7 +96,8 @@ fn tell(socket: &Path, running: Option<&Running>, ssh: Option<&str>, is_json: bo
     let url = running.map(Running::url);
     let socket = socket.display().to_string();
     if is_json {
-        let listening = Listening { socket, url: url.as_deref(), pid: std::process::id(), tunnel };
+        let pid = running.map_or_else(std::process::id, |running| running.pid);
+        let listening = Listening { socket, url: url.as_deref(), pid, tunnel };
         // A closed pipe keeps nobody from asking.
         print_json(&listening).ok();
         return;
@@ -105,8 +115,12 @@ fn tell(socket: &Path, running: Option<&Running>, ssh: Option<&str>, is_json: bo
             print(&format!("tunnel  {tunnel}\nlink    ssh {host} outlive open --print\n"));
             note("outlive: type both on the other machine; the link opens there while the tunnel is up");
         }
-        note(
-            "outlive: `outlive open` makes a link that signs a browser in; Ctrl-C ends the server, and jobs go on",
-        );
+        let end = match running.is_some_and(|running| running.pid != std::process::id()) {
+            true => "`outlive serve --stop`",
+            false => "Ctrl-C",
+        };
+        note(&format!(
+            "outlive: `outlive open` makes a link that signs a browser in; {end} ends the server, and jobs go on"
+        ));
     }
 }

@@ -20,7 +20,7 @@ use crate::render::{
 };
 
 pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failure> {
-    let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let job = context.find(&arguments.job)?;
     let mut state = job.state(&context.store);
     context.store.ask_engine(&mut [(&job, &mut state)]);
     context.store.look_for_input_wait(&job, &mut state);
@@ -101,10 +101,18 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     rows.add("survivors", Some(&shown.survivors));
     for option in OPTIONS.iter().filter(|option| option.surfaces.in_show) {
         let (text, default) = (option.text(options), option.text(&JobOptions::default()));
-        rows.add(option.name, Some(text).filter(|text| *text != default));
+        let shown = match text.strip_prefix("until=") {
+            Some(time) => format!("until {}", local_time::of_object(time)),
+            None => text.clone(),
+        };
+        rows.add(option.name, (text != default).then_some(shown));
     }
     rows.add("usage", usage_line(&shown.usage));
-    let port = |port: &Port| format!("{} (pid {}, bound to {})", port.url, port.pid, port.address);
+    let port = |port: &Port| {
+        // What it speaks is not known.
+        let place = port.url.strip_prefix("http://").unwrap_or(&port.url);
+        format!("{place} (pid {}, bound to {})", port.pid, port.address)
+    };
     rows.add("ports", shown.ports.iter().flatten().map(port));
     // Of a job whose main process has ended, these are what is left.
     let left = shown.processes.iter().flatten().filter(|_| job.lingering);
@@ -192,7 +200,7 @@ fn ready_line(job: &JobObject) -> Option<String> {
         .as_deref()
         .map(|at| format!(", since {}", local_time::of_object(at)))
         .unwrap_or_default();
-    let url = job.ready_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
+    let url = job.ready_place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
     job.ready.map(|is_ready| format!("{}{since}{url}", if is_ready { "yes" } else { "no" }))
 }
 

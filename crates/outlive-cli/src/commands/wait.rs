@@ -16,9 +16,9 @@ use crate::args::Wait;
 use crate::commands::Context;
 use crate::commands::events::{self, Gap};
 use crate::commands::run::own_code;
-use crate::failure::{Failure, INTERRUPTED, UNSUCCESSFUL};
+use crate::failure::{Failure, UNSUCCESSFUL, end_interrupted};
 use crate::progress::meanwhile;
-use crate::render::{ending, note, one_line, print, print_json};
+use crate::render::{ending, for_stdout, note, one_line, print, print_json};
 use crate::served;
 
 /// How much of the output's end comes with the answer.
@@ -111,8 +111,24 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
         return Ok(own_code(state));
     }
     let has_failed = |status: Status| status.has_ended() && status != Status::Completed;
-    let failed = objects.iter().any(|object| has_failed(object.status));
-    Ok(if failed { ExitCode::from(UNSUCCESSFUL) } else { ExitCode::SUCCESS })
+    let failed: Vec<&JobObject> = objects.iter().filter(|object| has_failed(object.status)).collect();
+    if !failed.is_empty() && io::stderr().is_terminal() && !context.is_json {
+        note(&tells_more(&failed));
+    }
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(UNSUCCESSFUL) })
+}
+
+/// Names the command that tells more of jobs that failed: of one that never started there is no output.
+fn tells_more(failed: &[&JobObject]) -> String {
+    let ids = |failed: &[&JobObject]| {
+        failed.iter().map(|object| object.job.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let (begun, never): (Vec<&JobObject>, Vec<&JobObject>) =
+        failed.iter().partition(|object| object.started_at.is_some());
+    match (begun.as_slice(), never.as_slice()) {
+        ([], [never, ..]) => format!("`outlive why {}` tells more", never.job),
+        (begun, _) => format!("`outlive logs -n 40 {}` tells more", ids(begun)),
+    }
 }
 
 /// Says what goes on after Ctrl-C.
@@ -125,7 +141,7 @@ fn let_go(context: &Context, jobs: &[Job]) -> ExitCode {
     };
     // Over the `^C` that the terminal has shown.
     note(&format!("\routlive: no longer waiting{goes_on}"));
-    ExitCode::from(INTERRUPTED)
+    end_interrupted()
 }
 
 /// Rings the bell of the terminal, and lets it show a notification (OSC 9) where it can; without a terminal nothing happens.
@@ -150,7 +166,10 @@ fn still_waiting(context: &Context, jobs: &[Job]) -> String {
     };
     let tail = outlive::tail_text(first, TAIL_BYTES).unwrap_or_default();
     let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    format!("{}{more}: {last}", first.id())
+    match last {
+        "" => format!("waiting for {}{more}", first.id()),
+        last => format!("{}{more}: {last}", first.id()),
+    }
 }
 
 fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
@@ -170,13 +189,22 @@ fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
     })
 }
 
-/// Finds the jobs that are meant: named, of a group, or all that are live in the session; none for the events of all.
+/// Finds the jobs that are meant: named, of a group, or of the session; none for the events of all.
 fn chosen(context: &Context, arguments: &Wait) -> Result<Vec<Job>, Failure> {
     if let Some(group) = &arguments.group {
         return context.of_group("wait", group);
     }
+    if let Some(queue) = &arguments.queue {
+        let mut jobs = context.list("wait")?.jobs;
+        jobs.retain(|job| job.spec().options.queue.as_ref() == Some(queue));
+        jobs.retain(|job| !job.state(&context.store).status.has_ended());
+        if jobs.is_empty() && !context.is_json {
+            note(&format!("outlive: no job waits or runs in queue {queue}"));
+        }
+        return Ok(jobs);
+    }
     if !arguments.jobs.is_empty() {
-        let find = |reference: &String| context.store.find(reference, context.session.as_ref());
+        let find = |reference: &String| context.find(reference);
         return Ok(arguments.jobs.iter().map(find).collect::<Result<_, _>>()?);
     }
     if arguments.since.is_some() && context.session.is_none() {
@@ -192,7 +220,13 @@ fn chosen(context: &Context, arguments: &Wait) -> Result<Vec<Job>, Failure> {
         ));
     }
     let mut jobs = context.list("wait")?.jobs;
-    jobs.retain(|job| !job.state(&context.store).status.has_ended());
+    // The end of all is also that of those which have ended; what comes before an end can only come of live ones.
+    if arguments.any || arguments.has_condition() {
+        jobs.retain(|job| !job.state(&context.store).status.has_ended());
+    }
+    if let Some(session) = context.session.as_ref().filter(|_| jobs.is_empty() && !context.is_json) {
+        note(&format!("outlive: session {session} has no jobs to wait for"));
+    }
     Ok(jobs)
 }
 
@@ -252,7 +286,7 @@ fn tell(
         };
         // What failed is told as a failure.
         if !matches!(came, Some(WaitReason::FailMatch(_) | WaitReason::Timeout)) {
-            print(&format!("{text}\n"));
+            print(&format!("{}\n", for_stdout(&text, "  ")));
         }
     }
     Ok(())
@@ -263,13 +297,16 @@ fn words(came: &WaitReason, object: &JobObject, arguments: &Wait) -> String {
         |line: &outlive::Line| format!("line {}: {}", line.number, String::from_utf8_lossy(&line.text));
     match came {
         WaitReason::Ready(said) => {
-            let url = object.ready_url.iter().map(|url| format!(" at {url}"));
+            let url = object.ready_place.iter().map(|place| format!(" at {place}"));
             let said = said.iter().map(|said| format!(", {}", line(said)));
             format!("is ready{}", url.chain(said).collect::<String>())
         }
         WaitReason::Match(matched) => format!("matched, {}", line(matched)),
         WaitReason::FailMatch(matched) => format!("printed what must not come, {}", line(matched)),
-        WaitReason::Port(port) => format!("listens on port {} (pid {}, {})", port.port, port.pid, port.url),
+        WaitReason::Port(port) => {
+            let place = port.url.strip_prefix("http://").unwrap_or(&port.url);
+            format!("listens on port {} (pid {}, {place})", port.port, port.pid)
+        }
         WaitReason::Http(status) => {
             let url = arguments.http.as_ref().map_or("", outlive::HttpAddress::as_str);
             format!("answers at {url} with {status}")
@@ -287,17 +324,7 @@ fn words(came: &WaitReason, object: &JobObject, arguments: &Wait) -> String {
 
 fn failure(objects: &[JobObject], result: &WaitResult, arguments: &Wait) -> Failure {
     if result.can_still_come {
-        let waiting = objects.iter().zip(&result.each).filter(|(_, came)| came.is_none());
-        let waiting: Vec<String> = waiting.map(|(object, _)| object.job.to_string()).collect();
-        let what = match waiting.as_slice() {
-            [] => "nothing has happened".to_owned(),
-            waiting => format!("still running: {}", waiting.join(", ")),
-        };
-        let hint = match waiting.as_slice() {
-            [job] => format!("it goes on; wait again, or end it with: outlive kill {job}"),
-            _ => "they go on; wait again, or end them with: outlive kill".to_owned(),
-        };
-        return Failure::timed_out(format!("wait: {what}"), hint);
+        return timed_out(objects, result);
     }
     let Some(object) = result.job.map(|at| &objects[at]) else {
         return Failure::not_reached("wait: no job is live", "`outlive list` shows those that have ended");
@@ -309,10 +336,45 @@ fn failure(objects: &[JobObject], result: &WaitResult, arguments: &Wait) -> Fail
             (said, format!("it goes on; `outlive logs --from-line {} {job}` has more", line.number))
         }
         WaitReason::Timeout => (said, format!("it goes on; `outlive logs -n 20 {job}` tells what it does")),
+        // How it ended was printed.
+        _ if arguments.ready && object.ready == Some(true) => (
+            format!("{job} is no longer ready: it has ended"),
+            format!("`outlive logs -n 20 {job}` tells more"),
+        ),
         _ => (
-            format!("it can no longer come: {}", ending(object)),
+            format!("it can no longer come: {job} has ended"),
             format!("`outlive logs -n 20 {job}` tells more"),
         ),
     };
     Failure::not_reached(format!("wait: {message}"), hint).about(job)
+}
+
+/// Tells of the jobs that are still waited for: those that run, and those that wait to be started, with what they wait for.
+fn timed_out(objects: &[JobObject], result: &WaitResult) -> Failure {
+    let (mut running, mut queued, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+    for ((object, state), _) in
+        objects.iter().zip(&result.states).zip(&result.each).filter(|(_, came)| came.is_none())
+    {
+        ids.push(&object.job);
+        match state.status {
+            Status::Queued => {
+                let summary = state.summary();
+                let why = summary.strip_prefix("queued: ").map(|why| format!(" ({why})"));
+                queued.push(format!("{}{}", object.job, why.unwrap_or_default()));
+            }
+            _ => running.push(object.job.to_string()),
+        }
+    }
+    let parts = [("still running", &running), ("still queued", &queued)];
+    let parts = parts.into_iter().filter(|(_, jobs)| !jobs.is_empty());
+    let parts: Vec<String> = parts.map(|(what, jobs)| format!("{what}: {}", jobs.join(", "))).collect();
+    let what = if parts.is_empty() { "nothing has happened".to_owned() } else { parts.join("; ") };
+    let hint = match (ids.as_slice(), queued.is_empty()) {
+        ([job], true) => format!("it goes on; wait again, or end it with: outlive kill {job}"),
+        ([job], false) => {
+            format!("it keeps its place; wait again, or take it out with: outlive kill {job}")
+        }
+        _ => "they go on; wait again, or end them with: outlive kill".to_owned(),
+    };
+    Failure::timed_out(format!("wait: {what}"), hint)
 }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::render::{answer, one_line};
 
 pub(crate) fn run(context: &Context, arguments: &Watch) -> Result<ExitCode, Failure> {
-    let job = context.store.find_to_change(&arguments.job, context.session.as_ref())?;
+    let job = context.find_to_change(&arguments.job)?;
     let (reader, id) = (&context.reader, job.id());
     if arguments.off {
         context.store.unwatch(&job, reader).map_err(|error| Failure::other("watch", &error))?;

@@ -19,6 +19,7 @@ use super::window::{self, Line};
 use crate::args::{Arguments, Resumes, There, Verb};
 use crate::failure::Failure;
 use crate::render::{note, print_bytes};
+use crate::served;
 
 /// Pauses between attempts to reach a machine again; the last one repeats.
 const PAUSES: [Duration; 5] = [
@@ -43,23 +44,34 @@ pub(super) fn run(
 ) -> Result<ExitCode, Failure> {
     let words = &copied(machine, arguments, words)?;
     let mut call = call(machine, there, arguments, words);
-    let secret: String = random::bytes16().iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut marks = Marks::new(&secret);
+    call.notice = served::notice();
+    let mut marks = match served::passed_on() {
+        // For a caller of ours, the marks are its own.
+        Some((secret, places)) => {
+            call.places.clone_from(&places);
+            Marks::kept(secret, places)
+        }
+        None => {
+            let secret: String = random::bytes16().iter().map(|byte| format!("{byte:02x}")).collect();
+            Marks::new(&secret)
+        }
+    };
     if there.resumes != Resumes::Never {
-        call.mark = Some(secret);
+        call.mark = Some(marks.secret.clone());
     }
     let line: Line = Arc::default();
     let mut window = window::take(call.stdin, &line).map_err(|error| Failure::other("--host", &error))?;
     let (began, mut has_begun, mut failures) = (Instant::now(), false, 0);
     let ended = loop {
-        call.elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let elapsed = served::elapsed() + began.elapsed();
+        call.elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         if has_begun {
             call.places = [0, 1].map(|stream| marks.streams[stream].place.clone());
             call.size = window::size();
             call.notice = window::keys(&line).is_lost().then(|| NOT_SENT.to_owned());
             marks.resume(there.resumes != Resumes::Anew);
         }
-        let called = machine.client.connect().and_then(|connection| Channel::open(connection, &call));
+        let called = machine.connect().and_then(|connection| Channel::open(connection, &call));
         let error = match called {
             Ok(mut channel) => {
                 if failures > 0 {
@@ -123,6 +135,9 @@ fn call(machine: &Machine, there: There, arguments: &Arguments, words: &[OsStrin
     let directory = std::env::current_dir().ok().filter(|_| is_here);
     let reader = arguments.common.reader.clone().unwrap_or_else(outlive::reader_of_environment);
     let mut words = words.to_vec();
+    if let Some(node) = &machine.node {
+        node.name_exactly(&mut words);
+    }
     // Which machine is meant is decided: without it the verb stands first, where the other machine sees at a glance that a job is started.
     if let Some(place) = words.iter().take(3).position(|word| word == "--host") {
         words.drain(place..words.len().min(place + 2));
@@ -133,6 +148,10 @@ fn call(machine: &Machine, there: There, arguments: &Arguments, words: &[OsStrin
         && let Some(place) = words.iter().position(|word| word == "run")
     {
         words.insert(place + 1, format!("--engine={}", engine.word()).into());
+        words.splice(
+            place + 1..place + 1,
+            run.node_store.iter().map(|dir| format!("--node-store={dir}").into()),
+        );
     }
     if let (Some(session), None) = (&machine.session, &arguments.common.session) {
         words.insert(1, format!("--session={session}").into());

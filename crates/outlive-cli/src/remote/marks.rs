@@ -24,13 +24,23 @@ const SIGN: &str = "\x1b]7717;";
 /// Both streams.
 #[derive(Debug)]
 pub(super) struct Marks {
+    pub(super) secret: String,
     begin: Vec<u8>,
+    /// They stay in what is printed, for a caller that goes on from them.
+    stay: bool,
     pub(super) streams: [Stream; 2],
 }
 
 impl Marks {
     pub(super) fn new(secret: &str) -> Self {
-        Self { begin: format!("{SIGN}{secret};").into_bytes(), streams: Default::default() }
+        let begin = format!("{SIGN}{secret};").into_bytes();
+        Self { secret: secret.to_owned(), begin, stay: false, streams: Default::default() }
+    }
+
+    /// Those of a caller that has come to these places; they stay in what is printed.
+    pub(super) fn kept(secret: &str, places: [Option<String>; 2]) -> Self {
+        let streams = places.map(|place| Stream { place, ..Stream::default() });
+        Self { stay: true, streams, ..Self::new(secret) }
     }
 
     /// The verb is called again, from the last marks on; what it printed after them comes again, if it `repeats`.
@@ -61,6 +71,9 @@ impl Marks {
                 let marked = &mut self.streams[usize::from(number == "2")];
                 marked.place = Some(place.to_owned());
                 marked.since = 0;
+            }
+            if self.stay {
+                printed.extend_from_slice(&rest[at..=at + end]);
             }
             rest.drain(..=at + end);
         }
@@ -112,6 +125,15 @@ mod tests {
             assert_eq!(marks.streams[0].place.as_deref(), Some("job 8"));
             assert_eq!(marks.streams[0].since, 3);
         }
+    }
+
+    #[test]
+    fn marks_of_a_caller_stay_where_they_are() {
+        let mut marks = Marks::kept("s", [None, None]);
+        let mut printed = marks.take(0, b"a\x1b]7717;s;1;job 1\x07bc");
+        marks.resume(true);
+        printed.extend(marks.take(0, b"bcd\x1b]7717;s;1;job 4\x07e"));
+        assert_eq!(printed, b"a\x1b]7717;s;1;job 1\x07bcd\x1b]7717;s;1;job 4\x07e");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use outlive::{Code, HostRules, SessionName, Store};
-use outlive_remote::{Address, Client, Ssh};
+use outlive_remote::{Address, Client, Connection, RemoteError, Ssh};
 
 use crate::args::{Arguments, Reach, Verb};
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ const LOCAL: &str = "local";
 
 /// Another machine, or several.
 pub(crate) enum Host {
-    One(Machine),
+    One(Box<Machine>),
     All(Vec<Machine>),
 }
 
@@ -43,12 +43,17 @@ pub(crate) struct Machine {
     pub(crate) client: Client,
     /// The session of the jobs that are meant there, where their names alone were given.
     pub(crate) session: Option<SessionName>,
+    /// It is a node that an engine chose for one job.
+    node: Option<node::Node>,
 }
 
 /// Returns the machine that is meant, where it is not this one.
 pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
-    if served::is_called() || matches!(arguments.reach(), Reach::Own) {
+    if matches!(arguments.reach(), Reach::Own) {
         return Ok(None);
+    }
+    if served::is_called() {
+        return Ok(node::of(arguments).map(|machine| Host::One(Box::new(machine))));
     }
     let on = match &arguments.verb {
         Some(Verb::Run(run)) => run.on.clone(),
@@ -76,10 +81,10 @@ pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
     let inherited = || std::env::var(HOST).ok().filter(|host| !host.is_empty());
     let is_understood = named.is_none();
     let Some(name) = named.or_else(inherited).filter(|name| name != LOCAL) else {
-        return Ok(node::of(arguments).map(Host::One));
+        return Ok(node::of(arguments).map(|machine| Host::One(Box::new(machine))));
     };
     let rules = Store::open().ok().and_then(|store| store.config().hosts.get(&name).cloned());
-    if let Some(engine) = rules.as_ref().and_then(|rules| rules.engine) {
+    if let Some(placement) = rules.as_ref().and_then(HostRules::placement) {
         let is_here = rules.is_some_and(|rules| rules.address.is_empty());
         if is_here {
             // Its jobs are in this store; the engine alone is elsewhere.
@@ -87,10 +92,11 @@ pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
             arguments.common.host = None;
         }
         if let Some(Verb::Run(run)) = &mut arguments.verb {
-            run.engine = Some(engine);
+            run.engine = Some(placement.engine);
+            run.node_store = run.node_store.take().or(placement.node_store);
         }
         if is_here {
-            return Ok(node::of(arguments).map(Host::One));
+            return Ok(node::of(arguments).map(|machine| Host::One(Box::new(machine))));
         }
     }
     if name == ALL {
@@ -99,7 +105,7 @@ pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
             _ => Err(Failure::usage("--host all is for `list`", "name one machine")),
         };
     }
-    machine(&name, is_understood).map(|machine| Some(Host::One(Machine { session, ..machine })))
+    machine(&name, is_understood).map(|machine| Some(Host::One(Box::new(Machine { session, ..machine }))))
 }
 
 /// Returns the machine that all references begin with: `gpu1` of `gpu1/train-3f9c`.
@@ -172,6 +178,15 @@ impl Machine {
             address: client.address().clone(),
             client,
             session: None,
+            node: None,
+        }
+    }
+
+    /// Connects; where it is a node and was connected to before, to wherever the job is now.
+    fn connect(&self) -> Result<Connection, RemoteError> {
+        match self.node.as_ref().filter(|node| node.is_left()) {
+            Some(node) => node.connect(),
+            None => self.client.connect(),
         }
     }
 }

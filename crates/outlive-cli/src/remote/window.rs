@@ -12,7 +12,6 @@ use outlive_sys::signal::{Caught, Signal};
 use outlive_sys::terminal::{self, Changed};
 
 use crate::args::Input;
-use crate::failure::INTERRUPTED;
 
 /// Ctrl-C, as a terminal that is read byte by byte sends it.
 const CONTROL_C: u8 = 3;
@@ -154,7 +153,7 @@ pub(super) fn keys(line: &Line) -> MutexGuard<'_, Keys> {
 /// Ends this program; the verb notices that its caller is gone.
 fn leave(changed: &Mutex<Option<Changed>>) -> ! {
     changed.lock().unwrap_or_else(PoisonError::into_inner).take();
-    std::process::exit(i32::from(INTERRUPTED))
+    outlive_sys::signal::end_by_interrupt()
 }
 
 fn pass_signals(signals: &Caught, line: &Line, changed: &Mutex<Option<Changed>>) {

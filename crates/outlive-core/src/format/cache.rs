@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::after::{After, Milestone};
 use crate::awaits::{Awaited, AwaitedKind, KnownBy};
@@ -30,30 +31,26 @@ pub type StampBytes = [u8; 48];
 
 /// The records of a job's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most jobs have ended, and an entry is larger than this anyway"
-)]
 pub enum Records {
     /// They have to be read.
     Unknown,
     /// There is none in a file `outcome` that has this stamp.
     None(StampBytes),
     /// Both are there, and nothing changes them.
-    Both(Outcome, Closed),
+    Both(Box<(Outcome, Closed)>),
 }
 
-/// What is known of a job whose directory has a stamp.
+/// What is known of a job whose directory has a stamp. What is large is apart: a list passes on some hundred of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// `spec.json`.
-    pub spec: Spec,
+    pub spec: Box<Spec>,
     /// The file `session`.
     pub given_to: Option<SessionName>,
     /// The file `name`.
     pub renamed: Option<String>,
     /// `meta.json`.
-    pub snapshot: Meta,
+    pub snapshot: Arc<Meta>,
     /// `outcome`.
     pub records: Records,
 }
@@ -64,7 +61,7 @@ const ENTRY: u8 = b'j';
 const MAGIC: &[u8; 8] = b"outljobs";
 
 /// Raised when the meaning of a field changes; the names of all fields count by themselves.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 const HEADER: usize = 24;
 
@@ -140,7 +137,7 @@ pub fn frame(stamp: StampBytes, entry: &Entry) -> Option<Vec<u8>> {
     let outcomes = [
         snapshot.outcome.as_ref(),
         match records {
-            Records::Both(outcome, _) => Some(outcome),
+            Records::Both(both) => Some(&both.0),
             Records::Unknown | Records::None(_) => None,
         },
     ];
@@ -154,11 +151,18 @@ pub fn frame(stamp: StampBytes, entry: &Entry) -> Option<Vec<u8>> {
     Some(entry.write(spec.job.write(stamp.write(Writer::new(ENTRY)))).finish())
 }
 
-/// Sums up bytes, eight at a time: it has to notice a torn or damaged file of some megabytes within a millisecond, and no more.
+/// Sums up bytes: it has to notice a torn or damaged file of some megabytes within a millisecond, and no more. Four sums of every fourth
+/// word wait for each other only at the end.
 fn checksum(bytes: &[u8]) -> u64 {
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    let (words, rest) = bytes.as_chunks::<8>();
-    let sum = words.iter().fold(bytes.len() as u64, |sum, word| mix(sum, u64::from_le_bytes(*word)));
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    let mut sums = [1, 2, 3, bytes.len() as u64];
+    for block in blocks {
+        for (sum, word) in sums.iter_mut().zip(block.as_chunks::<8>().0) {
+            *sum = mix(*sum, u64::from_le_bytes(*word));
+        }
+    }
+    let sum = sums.into_iter().fold(0, mix);
     rest.iter().fold(sum, |sum, byte| mix(sum, (*byte).into()))
 }
 
@@ -194,7 +198,7 @@ structures! {
         newer, created, host, starter, parent, previous, rerun, after, stdin_from, restart_on_change, because, placement, outlive,
     }
     Rerun { due_boot_us, ends_boot_us, in_a_row }
-    Placement { engine, cpus, memory_bytes, gpus, partition, time_ms, cutoff_ms }
+    Placement { engine, cpus, memory_bytes, gpus, partition, time_ms, cutoff_ms, node_store }
     After { job, milestone }
     StdinFrom { job, stream, from }
     Host { machine, boot, pid_namespace }
@@ -276,12 +280,12 @@ fields! {
     Records, |records, writer| match records {
             Records::Unknown => writer.u8(0),
             Records::None(stamp) => stamp.write(writer.u8(1)),
-            Records::Both(outcome, closed) => closed.write(outcome.write(writer.u8(2))),
+            Records::Both(both) => both.1.write(both.0.write(writer.u8(2))),
         },
         |reader| Ok(match reader.u8()? {
             0 => Records::Unknown,
             1 => Records::None(Field::read(reader)?),
-            2 => Records::Both(Field::read(reader)?, Field::read(reader)?),
+            2 => Records::Both(Box::new((Field::read(reader)?, Field::read(reader)?))),
             _ => return Err(WireError::Value),
         });
 }
@@ -299,6 +303,23 @@ impl<T: Field> Field for OrNewer<T> {
         if bool::read(reader)? { T::read(reader).map(Self::Known) } else { Err(WireError::Value) }
     }
 }
+
+/// Declares pointers that are written as what they point to.
+macro_rules! pointers {
+    ($($Pointer:ident),*) => { $(
+        impl<T: Field> Field for $Pointer<T> {
+            fn write(&self, writer: Writer) -> Writer {
+                (**self).write(writer)
+            }
+
+            fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+                T::read(reader).map(Self::new)
+            }
+        }
+    )* };
+}
+
+pointers!(Box, Arc);
 
 impl<T: Field> Field for Vec<T> {
     fn write(&self, writer: Writer) -> Writer {
@@ -361,7 +382,7 @@ mod tests {
     fn entry(job: &str, records: Records) -> Entry {
         let (spec, snapshot) = parsed(job, &serde_json::json!({}));
         let given_to = SessionName::parse("other").ok();
-        Entry { spec, given_to, renamed: Some("new".into()), snapshot, records }
+        Entry { spec: spec.into(), given_to, renamed: Some("new".into()), snapshot: snapshot.into(), records }
     }
 
     fn outcomes() -> impl Strategy<Value = Outcome> {
@@ -404,8 +425,9 @@ mod tests {
             let mut full = [9; 48];
             full[..32].copy_from_slice(&stamp);
             let closed = Closed { closed: outcome.ended, usage: outcome.usage, totals: outcome.totals };
-            let mut ended = entry("a-1", Records::Both(outcome.clone(), closed));
-            (ended.snapshot.outcome, ended.snapshot.closed) = (Some(outcome), Some(closed));
+            let mut ended = entry("a-1", Records::Both(Box::new((outcome.clone(), closed))));
+            let snapshot = Arc::make_mut(&mut ended.snapshot);
+            (snapshot.outcome, snapshot.closed) = (Some(outcome), Some(closed));
             let entries = [ended, entry("b-1", Records::None(full)), entry("c-1", Records::Unknown)];
             let frames: Vec<Vec<u8>> = entries.iter().map(|entry| frame(full, entry).unwrap()).collect();
             let read = Cached::new(to_bytes(&frames), 10);
@@ -447,6 +469,7 @@ mod tests {
             serde_json::json!({ "meta": { "containment": { "level": "later" } } }),
         ] {
             let (spec, snapshot) = parsed("a-1", &changes);
+            let (spec, snapshot) = (spec.into(), snapshot.into());
             let entry = Entry { spec, given_to: None, renamed: None, snapshot, records: Records::Unknown };
             assert!(frame([0; 48], &entry).is_none(), "{changes}");
         }

@@ -36,6 +36,9 @@ pub struct Placement {
     /// A node that does not reach the engine for so long ends the job itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cutoff_ms: Option<u64>,
+    /// The directory of a store that each node has for itself; none: the nodes share the store of the submitter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_store: Option<String>,
 }
 
 impl Placement {
@@ -49,6 +52,7 @@ impl Placement {
             partition: None,
             time_ms: None,
             cutoff_ms: None,
+            node_store: None,
         }
     }
 }

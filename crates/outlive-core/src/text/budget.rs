@@ -185,6 +185,12 @@ impl<T: Clone> Fitter<T> {
         Self::with_parts(lines(head), lines(0), lines(tail))
     }
 
+    /// Asks for as much of the end as has room.
+    pub fn end(budget: Budget) -> Self {
+        let none = Budget { lines: Some(0), ..Budget::default() };
+        Self::with_parts(none, none, budget)
+    }
+
     fn with_parts(head_budget: Budget, rescue_budget: Budget, tail_budget: Budget) -> Self {
         Self {
             head_budget,

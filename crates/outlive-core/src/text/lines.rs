@@ -11,6 +11,12 @@ use crate::timestamp::Timestamp;
 /// The most of a line that is held in memory; what is beyond it is counted.
 pub const MAX_LINE: usize = 1 << 20;
 
+/// The most bytes of a character.
+const LONGEST_CHARACTER: usize = 4;
+
+/// Colours and styles take less.
+const LONGEST_SEQUENCE: usize = 64;
+
 /// A line, or the unfinished end of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -30,6 +36,28 @@ pub struct Line {
     pub lost_bytes: u64,
     /// Whether its newline has come, or was lost.
     pub is_ended: bool,
+}
+
+impl Line {
+    /// Leaves out what is beyond so many bytes, and with it a character or control sequence that would be torn.
+    pub fn cut(&mut self, most: usize) {
+        if self.text.len() <= most {
+            return;
+        }
+        let is_inside = |at: usize| at > 0 && self.text[at] & 0xc0 == 0x80;
+        let mut end = most;
+        while is_inside(end) && most - end < LONGEST_CHARACTER - 1 {
+            end -= 1;
+        }
+        let from = end.saturating_sub(LONGEST_SEQUENCE);
+        if let Some(escape) = memrchr(0x1b, &self.text[from..end]).map(|at| from + at)
+            && !self.text[escape + 1..end].iter().any(u8::is_ascii_alphabetic)
+        {
+            end = escape;
+        }
+        self.cut_bytes += (self.text.len() - end) as u64;
+        self.text.truncate(end);
+    }
 }
 
 /// Puts lines together.
@@ -224,5 +252,27 @@ mod tests {
             let (lines, unfinished) = assemble(&whole);
             prop_assert_eq!((passing.number(), passing.unfinished()), (lines.len() as u64, unfinished));
         }
+    }
+
+    #[test]
+    fn a_line_is_cut_where_nothing_is_torn() {
+        let cut = |text: &[u8], most: usize| {
+            let (mut lines, mut whole) = (Vec::new(), text.to_vec());
+            whole.push(b'\n');
+            Assembler::default().push(None, None, &whole, |line| lines.push(line));
+            lines[0].cut(most);
+            assert_eq!(lines[0].text.len() as u64 + lines[0].cut_bytes, text.len() as u64);
+            String::from_utf8_lossy(&lines[0].text).into_owned()
+        };
+        assert_eq!([cut(b"abcd", 4), cut(b"abcd", 3), cut(b"abcd", 0)], ["abcd", "abc", ""]);
+        let text = "a\u{1f980}\u{e9}".as_bytes();
+        assert_eq!((0..=7).map(|most| cut(text, most).len()).collect::<Vec<_>>(), [0, 1, 1, 1, 1, 5, 5, 7]);
+        let text = b"a\x1b[31mred\x1b[0m";
+        assert_eq!(
+            [cut(text, 3), cut(text, 5), cut(text, 6), cut(text, 10)],
+            ["a", "a", "a\x1b[31m", "a\x1b[31mred"]
+        );
+        // What is no text is cut all the same.
+        assert_eq!(cut(&[0x80; 20], 9).len(), 3 * 6);
     }
 }

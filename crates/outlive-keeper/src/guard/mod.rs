@@ -16,7 +16,7 @@ use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::keeper::{GUARD_NAME, KEEPER_NAME};
 use outlive_sys::shared::{self, Forked};
-use outlive_sys::{clock, memory, spawn};
+use outlive_sys::{clock, memory, prefault, spawn};
 
 use page::Phase;
 pub(crate) use page::{Custody, Word};
@@ -70,6 +70,8 @@ pub(crate) fn part(custody: Custody, needed: &[RawFd]) -> std::io::Result<Part> 
     memory::give_back();
     match fault::step(Point::GuardFork, || shared::fork_sharing_files(false))? {
         Forked::Child => {
+            // A fork does not pass on which pages of a program are mapped.
+            prefault::first_functions();
             shared::lead_session();
             custody.set(Word::KeeperPid, std::process::id().into());
             Ok(Part::Keeper)

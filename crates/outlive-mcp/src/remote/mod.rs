@@ -123,7 +123,7 @@ pub(crate) fn target(call: &mut Call<'_>, on: Option<&str>) -> Result<Option<Hos
 /// Returns a machine that is reached over a connection. One that is only an engine is this machine: its jobs are in this store.
 fn elsewhere(call: &mut Call<'_>, host: Host) -> Option<Host> {
     if host.rules.address.is_empty() {
-        call.engine = host.rules.engine;
+        call.placement = host.rules.placement();
         return None;
     }
     Some(host)

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive::{Cancel, Engine, State, Store};
+use outlive::{Cancel, Placement, State, Store};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
@@ -203,8 +203,8 @@ pub(crate) struct Call<'a> {
     pub(crate) since: Option<u64>,
     /// How its answer reports pending endings.
     pub(crate) notices: NoticeStyle,
-    /// The engine that places a job which it starts.
-    pub(crate) engine: Option<Engine>,
+    /// What the engine is asked for that places a job which it starts.
+    pub(crate) placement: Option<Placement>,
     /// The pending endings, once they were looked up.
     pub(crate) due: OnceCell<Option<Due>>,
 }

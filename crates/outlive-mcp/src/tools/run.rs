@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use outlive::{
-    Ensured, Job, JobChoices, Kill, OPTIONS, OptionForm, Placement, Request, StartError, Started, Status,
-    Timestamp,
+    Ensured, Job, JobChoices, Kill, OPTIONS, OptionForm, Request, StartError, Started, Status, Timestamp,
 };
 use serde_json::Value;
 
@@ -204,8 +203,8 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     if let Some(cwd) = call.arguments.text("cwd")? {
         request = request.cwd(starting::directory(call, &cwd));
     }
-    if let Some(engine) = call.engine {
-        request = request.placed_by(Placement::by(engine));
+    if let Some(placement) = call.placement.take() {
+        request = request.placed_by(placement);
     }
     let arguments = &mut call.arguments;
     for (name, value) in FOR_AGENTS {

@@ -29,6 +29,7 @@ pub(super) fn read(written: &Written<'_>, job: &mut ProjectJob, dir: &Path, host
     let named = |entry: &Entry<'_>| -> Read<_> { Ok((entry.text()?.to_owned(), rules(entry, hosts)?)) };
     let on = key("on").map(named).transpose()?;
     let mut engine = key("engine").map(engine).transpose()?;
+    let node_store = on.as_ref().and_then(|(_, rules)| rules.node_store.clone());
     engine = engine.or(on.as_ref().and_then(|(_, rules)| rules.engine));
     let host = on.and_then(|(host, rules)| (!rules.address.is_empty()).then_some(host));
     if let (None, Some(entry)) = (engine, FOR_ENGINES.iter().find_map(|name| key(name))) {
@@ -39,6 +40,7 @@ pub(super) fn read(written: &Written<'_>, job: &mut ProjectJob, dir: &Path, host
         return Err(entry.wrong_key(message));
     }
     let placement = engine.map(|engine| placement(written, engine)).transpose()?;
+    let placement = placement.map(|placement| Placement { node_store, ..placement });
     let Some(host) = host else {
         if let Some(entry) = key("sync") {
             return Err(entry.wrong_key("`sync` copies to another machine: write which with `on`"));

@@ -8,8 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlive::{
-    Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Request, Restarted, SessionName, State,
-    Status, StdinFrom, Store, WaitFor,
+    CHANGE_OF, Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Request, Restarted, SessionName,
+    State, Status, StdinFrom, Store, WaitFor,
 };
 use outlive_sys::poll;
 use outlive_sys::watch::Watch;
@@ -402,7 +402,9 @@ impl Board<'_> {
             self.set(job, StepState::Completed, Some(&last), None);
             return Ok(());
         }
-        let kill = Kill { signal: job.stop, by: "outlive up".to_owned(), ..Kill::default() };
+        // As a restart because of another file that changed.
+        let file = self.project.file.file_name().unwrap_or_default().to_string_lossy();
+        let kill = Kill { signal: job.stop, by: format!("{CHANGE_OF}{file}"), ..Kill::default() };
         // Whether a run came before makes no difference to the reader of a failure.
         let not_replaced = |error| failed(Failure::from(error).during("run"));
         let next = match self.store.replace(&last, request, &kill).map_err(not_replaced)? {

@@ -9,6 +9,9 @@ use crate::project::{FILE, Project, ProjectJob};
 use crate::up::record::{self, Progress, Record};
 use crate::up::there::{self, Part};
 
+/// The program that asks, as the outcome names it.
+pub(crate) const BY_DOWN: &str = "outlive down";
+
 /// What became of one job.
 #[derive(Debug)]
 pub struct Down {
@@ -154,7 +157,7 @@ fn end(store: &Store, wanted: &[&ProjectJob], jobs: Vec<Job>) -> Vec<Down> {
     let signal =
         |job: &Job| wanted.iter().find(|wanted| job.name() == Some(&wanted.name)).and_then(|job| job.stop);
     let end = |job: Job| {
-        let kill = Kill { signal: signal(&job), by: "outlive down".to_owned(), ..Kill::default() };
+        let kill = Kill { signal: signal(&job), by: BY_DOWN.to_owned(), ..Kill::default() };
         let killed = match store.kill(&job, &kill) {
             Err(ControlError::Ended(_)) => Ok(Killed::was_over()),
             killed => killed,

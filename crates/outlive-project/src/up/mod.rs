@@ -3,6 +3,7 @@
 pub(crate) mod converge;
 pub(crate) mod define;
 pub(crate) mod down;
+mod pending;
 pub(crate) mod record;
 pub(crate) mod status;
 pub(crate) mod status_there;

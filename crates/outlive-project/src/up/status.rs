@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use outlive::duration::format_duration;
-use outlive::{Job, JobObject, Listeners, Ready, State, Status, Store};
+use outlive::{Job, JobObject, Listeners, Ready, State, Status, Store, Timestamp};
+use outlive_sys::local_time::LocalTime;
 use serde::Serialize;
 
 use crate::error::ProjectError;
 use crate::ports;
 use crate::project::{Command, Project, ProjectJob};
 use crate::up::converge::{last_run, reading};
+use crate::up::down::BY_DOWN;
+use crate::up::pending;
 use crate::up::record::{self, Progress, Record, Step, StepState};
 use crate::up::status_there::{self, JobRun, LookThere};
 use crate::up::there::Known;
 
-/// How many lines of the end of a job's output explain it.
-const LAST_LINES: u64 = 5;
+/// How a job is doing that the last `up` did not start; an older run says nothing of it.
+pub const NOT_STARTED: &str = "not started";
 
 /// One job of a project.
 #[derive(Debug, Serialize)]
@@ -48,6 +51,25 @@ pub struct Cause {
     pub text: String,
     /// The end of what the job printed, where that tells more.
     pub output: Vec<String>,
+    /// Whose output that is, for the command that shows more of it.
+    #[serde(skip)]
+    pub quoted: Option<Quoted>,
+}
+
+/// The job whose output stands in a reason.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Quoted {
+    /// Its name in the project; of a job without a name its id.
+    pub name: String,
+    /// Something went wrong with it: it did not end by itself with success, was not killed, or is unhealthy.
+    pub has_failed: bool,
+}
+
+impl Cause {
+    /// Returns a reason without output.
+    pub(crate) fn alone(depth: usize, text: String) -> Self {
+        Self { depth, text, output: Vec::new(), quoted: None }
+    }
 }
 
 /// Where to look.
@@ -84,7 +106,42 @@ pub fn status(store: &Store, project: &Project) -> Result<Vec<JobStatus>, Projec
         Some(look) => Ok(look.status()),
         None => Ok(Look::new(&scope, job)?.status(store)),
     };
-    project.jobs.iter().map(status).collect()
+    let known: Result<Vec<JobStatus>, ProjectError> = project.jobs.iter().map(status).collect();
+    let mut known = known?;
+    let jobs = store.list(Some(&project.session())).map_err(ProjectError::Store)?.jobs;
+    known.extend(jobs.into_iter().filter(|job| is_stranger(project, job)).filter_map(|job| {
+        let state = job.state(store);
+        state.is_live().then(|| JobStatus {
+            name: job.name().unwrap_or_default().to_owned(),
+            state: format!("{}, not in the file", state.words()),
+            waits_for: None,
+            changed: Vec::new(),
+            host: None,
+            unreachable_ms: None,
+            job: Some(JobRun::Here(Box::new(JobObject::new(&job, &state)))),
+        })
+    }));
+    Ok(known)
+}
+
+/// Tells whether a job of the project's session was started by a name that the file does not have any more.
+pub fn is_stranger(project: &Project, job: &Job) -> bool {
+    let names = project.jobs.iter().map(|known| &known.name);
+    let is_known = || {
+        names.chain(project.templates.iter().map(|known| &known.name)).any(|name| job.name() == Some(name))
+    };
+    job.name().is_some() && job.spec().parent.is_none() && !is_known()
+}
+
+/// Finds the run that a name means in the directory of a project: the live one, else the last. None: the file has no job of that name
+/// and none is live, or it was never started.
+///
+/// # Errors
+///
+/// If the store cannot be read.
+pub fn run_of(store: &Store, project: &Project, name: &str) -> Result<Option<Job>, ProjectError> {
+    let last = last_run(store, &project.session(), name).map_err(ProjectError::Store)?;
+    Ok(last.filter(|last| !is_stranger(project, last) || last.state(store).is_live()))
 }
 
 /// Names the jobs that run and are not ready, each with what is missing, in the order of the file.
@@ -133,7 +190,7 @@ pub fn why(store: &Store, project: &Project, name: &str) -> Result<Vec<Cause>, P
     }
     if !blocked.is_empty() {
         let text = format!("it is waited for by {}", blocked.join(", "));
-        causes.push(Cause { depth: 0, text, output: Vec::new() });
+        causes.push(Cause::alone(0, text));
     }
     Ok(causes)
 }
@@ -144,7 +201,17 @@ pub fn why_alone(store: &Store, last: Job) -> Vec<Cause> {
     let job = ProjectJob::new(name, Command::Argv(Vec::new()), Path::new("/"), BTreeMap::new());
     let look =
         Look { job: &job, last: Some(last), step: None, is_rising: false, is_up: true, changed: Vec::new() };
-    vec![look.cause(store, 0)]
+    let mut causes = vec![look.cause(store, 0)];
+    let waits = look.last.as_ref().filter(|last| last.state(store).status == Status::Queued);
+    for after in waits.iter().flat_map(|last| &last.spec().after) {
+        // How those are doing that it comes after, and what they wait for.
+        if let Ok(before) = store.find(after.job.as_str(), None) {
+            causes.extend(
+                why_alone(store, before).into_iter().map(|cause| Cause { depth: cause.depth + 1, ..cause }),
+            );
+        }
+    }
+    causes
 }
 
 fn explain(
@@ -216,9 +283,13 @@ impl<'a> Look<'a> {
         let before = last.filter(|last| last.state(store).status == Status::Queued);
         let before = before.and_then(|last| store.find(last.spec().previous.as_ref()?.as_str(), None).ok());
         let last = before.as_ref().or(last);
-        let lines = last.and_then(|last| outlive::Output::open(last).ok()?.tail(LAST_LINES, None).ok());
-        let line = |line: &outlive::Line| outlive::one_line(&String::from_utf8_lossy(&line.text));
-        Cause { depth, text, output: lines.iter().flatten().map(line).collect() }
+        let output = last.map(pending::last_lines).unwrap_or_default();
+        let quoted = last.filter(|_| !output.is_empty()).map(|last| {
+            let state = last.state(store);
+            let is_ill = state.unhealthy.is_some() || state.gave_up.is_some();
+            Quoted { name: self.job.name.clone(), has_failed: is_ill || has_failed(state.status) }
+        });
+        Cause { depth, text, output, quoted }
     }
 
     fn is_live(&self, store: &Store) -> bool {
@@ -265,16 +336,18 @@ impl<'a> Look<'a> {
             }
             (_, Some(after), _) if self.is_rising => format!("waits for {after}"),
             (_, Some(after), _) => format!("waits for {after}, stuck"),
-            (_, _, Some(_)) => "not started".to_owned(),
-            (Some(last), ..) if self.is_up => {
+            (_, _, Some(_)) => NOT_STARTED.to_owned(),
+            (Some(last), ..) if self.is_up => last.state(store).summary(),
+            (Some(last), ..) => {
                 let state = last.state(store);
-                let code = state.exit_code().filter(|&code| code != 0).map(|code| format!(" ({code})"));
-                format!("{}{}", state.words(), code.unwrap_or_default())
+                match state.outcome.as_ref().map(|outcome| &outcome.cause) {
+                    Some(outlive::Cause::Kill { by }) if by == BY_DOWN => "down".to_owned(),
+                    _ => format!("down, {}", state.summary()),
+                }
             }
-            (Some(_), ..) => "down".to_owned(),
             (None, ..) => match self.job.profiles.first() {
                 Some(profile) => format!("not asked for: profile {profile}"),
-                None => "not started".to_owned(),
+                None => NOT_STARTED.to_owned(),
             },
         }
     }
@@ -302,15 +375,12 @@ impl<'a> Look<'a> {
         match &self.last {
             Some(last) => {
                 let object = JobObject::new(last, &last.state(store));
-                let reason = object.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                let after = object.runtime_ms.map(|time| format!(" after {}", format_duration(time)));
                 let again = if self.is_up { "" } else { "; `outlive up` starts it again" };
-                let text = format!(
-                    "{name} {} as {}{reason}{}{again}",
-                    object.status,
-                    last.id(),
-                    after.unwrap_or_default()
-                );
+                // A job without a name is called by its id.
+                let id =
+                    if last.id().as_str() == name { String::new() } else { format!(" as {}", last.id()) };
+                let status = object.status.word().replace('_', " ");
+                let text = format!("{name} {status}{id}{}{again}", object.how_it_ended());
                 (text, true)
             }
             None => match self.job.profiles.first() {
@@ -326,10 +396,11 @@ impl<'a> Look<'a> {
     }
 
     fn live_sentence(&self, store: &Store, last: &Job) -> (String, bool) {
-        let state = last.state(store);
+        let mut state = last.state(store);
+        store.look_at_question(last, &mut state);
         let object = JobObject::new(last, &state);
         if let (Some(left), Some(schedule)) = (object.starts_in_ms, &object.schedule) {
-            let at = object.next_run_at.unwrap_or_default();
+            let at = object.next_run_at.as_deref().map(local).unwrap_or_default();
             let text = format!(
                 "{} sleeps until its next run in {}, {at}, as {}: {schedule}",
                 self.job.name,
@@ -349,7 +420,8 @@ impl<'a> Look<'a> {
             return (text, true);
         }
         if let Some(waits_for) = &state.waits_for {
-            return (format!("{} is queued as {}: {waits_for}", self.job.name, last.id()), false);
+            let place = pending::place_in_queue(store, last);
+            return (format!("{} is queued as {}: {waits_for}{place}", self.job.name, last.id()), false);
         }
         let since =
             state.runtime_ms().map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
@@ -358,7 +430,8 @@ impl<'a> Look<'a> {
             text += &format!(", started again because {because},");
         }
         let is_waited_for = object.ready == Some(false);
-        match (object.ready, &object.ready_url) {
+        text += &pending::held_up(&object);
+        match (object.ready, &object.ready_place) {
             (Some(true), Some(url)) => text += &format!(" and is ready at {url}"),
             (Some(true), None) => text += " and is ready",
             (Some(false), _) if state.unhealthy.is_some() => text += " and is not ready",
@@ -377,8 +450,19 @@ impl<'a> Look<'a> {
         if !self.changed.is_empty() {
             text += &format!("; {} changed since: `outlive up` restarts it", self.changed.join(", "));
         }
-        (text, is_waited_for || state.gave_up.is_some())
+        (text, is_waited_for || state.gave_up.is_some() || object.awaits.is_some())
     }
+}
+
+/// Tells whether a job has ended otherwise than it was meant to.
+pub(crate) fn has_failed(status: Status) -> bool {
+    matches!(status, Status::Failed | Status::TimedOut | Status::Lost)
+}
+
+/// Writes a time that stands in an object for scripts as people read it.
+fn local(text: &str) -> String {
+    let seconds = Timestamp::parse(text).ok().and_then(|time| i64::try_from(time.0 / 1_000_000).ok());
+    seconds.and_then(LocalTime::at).map_or_else(|| text.to_owned(), |time| time.to_string())
 }
 
 /// Says what is waited for until a job is ready.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::ProjectError;
 use crate::project::{Project, ProjectJob, There};
 use crate::up::record::{Step, StepState};
-use crate::up::status::{Cause, JobStatus};
+use crate::up::status::{Cause, JobStatus, Quoted, has_failed};
 use crate::up::there::{Known, Part, ago, find};
 
 /// The newest run of a job, here or on another machine.
@@ -47,10 +47,10 @@ impl JobRun {
         }
     }
 
-    /// Returns the address at which it answers.
-    pub fn ready_url(&self) -> Option<&str> {
+    /// Returns where it answers or listens.
+    pub fn ready_place(&self) -> Option<&str> {
         match self {
-            Self::Here(job) => job.ready_url.as_deref(),
+            Self::Here(job) => job.ready_place.as_deref(),
             Self::There(job) => job.more.get("ready_url").and_then(Value::as_str),
         }
     }
@@ -164,7 +164,7 @@ impl<'a> LookThere<'a> {
         depth: usize,
     ) -> Result<Vec<Cause>, ProjectError> {
         let (name, host) = (&self.job.name, &self.there.host);
-        let alone = |text: String| vec![Cause { depth, text, output: Vec::new() }];
+        let alone = |text: String| vec![Cause::alone(depth, text)];
         if let Some(after) = self.waits_for() {
             return Ok(alone(format!("{name} is not started on {host}: it waits for {after}")));
         }
@@ -192,9 +192,12 @@ impl<'a> LookThere<'a> {
             true => "",
             false => "; its definition changed since: `outlive up` restarts it",
         };
+        let job = self.status_there().and_then(|there| there.job);
+        let has_failed = job.and_then(|job| Status::parse(&job.status)).is_some_and(has_failed);
         let cause = |(at, cause): (usize, outlive_remote::ProjectCause)| Cause {
             depth: depth + cause.depth,
             text: format!("on {host}: {}{}", cause.text, if at == 0 { changed } else { "" }),
+            quoted: (!cause.output.is_empty()).then(|| Quoted { name: name.clone(), has_failed }),
             output: cause.output,
         };
         Ok(causes.into_iter().enumerate().map(cause).collect())

@@ -162,9 +162,14 @@ fn bottom(app: &App, buffer: &mut Buffer) {
 
 /// The keys that are used most.
 fn keys(app: &App, buffer: &mut Buffer, y: u16) {
+    let has_ended = app.jobs.mark_count() == 0 && app.jobs.chosen().is_some_and(|row| !row.state.is_live());
     let has_terminal = app.jobs.chosen().is_some_and(|row| row.job.spec().options.pty);
     let is_selecting = app.log.as_ref().is_some_and(|(_, log)| log.selection.is_some());
     let mut hints: Vec<(&str, &str)> = match app.page {
+        // One that has ended can be started again, and no more.
+        Page::List if has_ended => {
+            vec![("⏎", "open"), ("r", "restart"), ("␣", "mark"), ("/", "filter"), ("y", "copy")]
+        }
         Page::List => {
             vec![("⏎", "open"), ("x", "kill"), ("p", "pause"), ("␣", "mark"), ("/", "filter"), ("y", "copy")]
         }
@@ -182,7 +187,7 @@ fn keys(app: &App, buffer: &mut Buffer, y: u16) {
         hints.insert(1, ("a", "attach"));
     }
     // In a narrow window it would push help and the way out of view.
-    if app.page == Page::List && buffer.area.width >= 100 {
+    if app.page == Page::List && !has_ended && buffer.area.width >= 100 {
         hints.insert(hints.len() - 3, ("r", "restart"));
     }
     hints.extend([("?", "help"), ("q", if app.page == Page::List { "leave" } else { "back" })]);

@@ -33,6 +33,11 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     rule(buffer, area, &name, &right, theme);
     let area = Rect::new(1, area.y + 1, area.width.saturating_sub(2), area.height.saturating_sub(1));
     match app.log.as_ref().map(|(_, log)| log) {
+        Some(log) if log.shows_lines && log.lines.is_empty() => {
+            let is_live = app.jobs.chosen().is_some_and(|row| row.state.is_live());
+            let said = if is_live { "nothing was printed yet" } else { "it printed nothing" };
+            put(buffer, area.x, area.y, area.width, said, theme.faint());
+        }
         Some(log) if log.shows_lines => lines(buffer, area, log, theme),
         Some(Log { screen: Some(shown), .. }) => screen(buffer, area, shown, theme),
         _ => {}
@@ -63,10 +68,6 @@ fn rule(buffer: &mut Buffer, area: Rect, name: &str, right: &str, theme: Theme) 
 }
 
 fn lines(buffer: &mut Buffer, area: Rect, log: &Log, theme: Theme) {
-    if log.lines.is_empty() {
-        put(buffer, area.x, area.y, area.width, "nothing was printed yet", theme.faint());
-        return;
-    }
     let mut drawn: Vec<(Vec<Styled>, Style)> = Vec::new();
     for line in &log.lines {
         let mut styled = text::read(&line.text, theme);

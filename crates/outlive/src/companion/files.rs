@@ -30,6 +30,9 @@ use crate::launch::next_run::Replacement;
 use crate::launch::request::RequestError;
 use crate::store::Store;
 
+/// Begins who ended a run that was replaced because of a file; its name follows.
+pub const CHANGE_OF: &str = "a change of ";
+
 /// How long nothing may change before the job is restarted: an editor or a checkout writes several files in a row.
 const QUIET: Duration = Duration::from_millis(300);
 
@@ -363,7 +366,7 @@ impl Store {
         // It waits for nothing, and what failed before does not count.
         let rerun = Rerun { due_boot_us: clock::boot_us(), ..Rerun::default() };
         let replacement = Replacement { because: Some(format!("{name} changed")), rerun };
-        self.replace_by_itself(job, replacement, &format!("a change of {name}"));
+        self.replace_by_itself(job, replacement, &format!("{CHANGE_OF}{name}"));
     }
 
     fn tell_change(&self, job: &Job, kind: Kind, text: String) {

@@ -55,12 +55,12 @@ impl<'a> Connection<'a> {
         state: &State,
         patience: Duration,
     ) -> Result<Self, ControlError> {
+        // First: until a node has begun it, it is of no host.
+        if let (Some(placement), Some(_)) = (&job.spec().placement, job.unplaced()) {
+            return Err(ControlError::NotBegun(job.id().clone(), placement.engine.word()));
+        }
         if state.is_elsewhere() || store.host().pid_namespace != job.host().pid_namespace {
             return Err(ControlError::Elsewhere(job.id().clone()));
-        }
-        if job.unplaced().is_some() {
-            let error = io::Error::new(io::ErrorKind::NotConnected, "no node has begun it yet");
-            return Err(unreachable(job, error));
         }
         if state.is_orphaned() {
             return Err(ControlError::Orphaned(job.id().clone()));

@@ -111,6 +111,9 @@ pub enum ControlError {
     /// The job belongs to another host or pid namespace.
     #[error("job {0} belongs to another host or pid namespace and is never signalled from here")]
     Elsewhere(JobId),
+    /// An engine has it, and no node has begun it.
+    #[error("job {0} waits for {1}, and no node has begun it")]
+    NotBegun(JobId, &'static str),
     /// The caller runs inside the job, and would end with it.
     #[error("this command runs inside job {0}, and would end with it")]
     OwnAncestor(JobId),

@@ -65,17 +65,28 @@ pub enum OnExitError {
     Told(JobId),
 }
 
+/// Names a job and its store: explicitly, because the job's environment may name another store, or none.
+fn words_for(verb: &str, spec: &Spec, store: &[u8]) -> Vec<Vec<u8>> {
+    let words = ["outlive", verb, spec.job.as_str(), &spec.nonce.to_string(), "--home"];
+    words.iter().map(|word| word.as_bytes().to_vec()).chain([store.to_vec()]).collect()
+}
+
 impl Store {
     /// Returns the command line that a job's keeper executes at the end: with this verb of `outlive`.
     pub(crate) fn helper_arguments(&self, verb: &str, spec: &Spec) -> Vec<Vec<u8>> {
-        let words = ["outlive", verb, spec.job.as_str(), &spec.nonce.to_string(), "--home"];
-        let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-        // Explicit, because the job's environment may name another store, or none.
-        words.push(self.root().as_os_str().as_bytes().to_vec());
+        let mut words = words_for(verb, spec, self.root().as_os_str().as_bytes());
         if let Some(path) = self.config_path.as_ref().filter(|path| path.is_file()) {
             words.extend([b"--config".to_vec(), path.as_os_str().as_bytes().to_vec()]);
         }
         words
+    }
+
+    /// Returns the command line that an engine starts on a node: with the store that the node has the job in.
+    pub(crate) fn placed_arguments(&self, job: &Job) -> Vec<Vec<u8>> {
+        match job.node_store() {
+            Some(store) => words_for("placed", job.spec(), store.as_bytes()),
+            None => self.helper_arguments("placed", job.spec()),
+        }
     }
 
     /// Spools the notice of a job's end and runs its on-exit command; returns when that has ended. The keeper's last step.

@@ -181,6 +181,9 @@ impl From<FindError> for Failure {
                 let unknown = FindError::Unknown(cut(reference), Vec::new());
                 let failure = Self::other("", &unknown).code_is(Code::NotFound);
                 match similar.as_slice() {
+                    [] if reference == "all" => {
+                        failure.hint("for all jobs: --all, as in outlive kill --all").with_live_jobs()
+                    }
                     [] => failure.hint("`outlive list` shows all jobs").with_live_jobs(),
                     similar => failure.hint_for_all(&format!(
                         "did you mean {}? give the whole id, its last part, or its name",
@@ -259,6 +262,11 @@ impl From<ControlError> for Failure {
             ControlError::Elsewhere(_) => failure
                 .code_is(Code::Elsewhere)
                 .hint_for_all("ask from the host or container that started it"),
+            ControlError::NotBegun(job, _) => failure
+                .code_is(Code::NotBegun)
+                .about(job)
+                .hint(format!("`outlive show {job}` says what it waits for; try again when it runs"))
+                .tool_hint("list_jobs says what it waits for; try again when it runs"),
             ControlError::OwnAncestor(job) => failure
                 .code_is(Code::OwnAncestor)
                 .about(job)

@@ -43,7 +43,10 @@ pub mod exit {
         ),
         ("126", "`run`: the program is there and could not be started"),
         ("127", "`run`: there is no such program"),
-        ("130", "`run --wait`: Ctrl-C ended the waiting; the job goes on"),
+        (
+            "130",
+            "Ctrl-C ended the waiting, and the job goes on; the program ends by SIGINT, which a shell shows so",
+        ),
         ("other", "`run --wait`, `wait --exit-code`: the command's own; 128 + n if signal n ended it"),
     ];
 }
@@ -109,6 +112,7 @@ codes! {
     TooOld       FAILED       501 "too_old"       "its keeper is of an earlier version, which does not know this request"
     Version      FAILED       501 "version"       "its keeper speaks no version of the control protocol that this program does"
     Elsewhere    FAILED       409 "elsewhere"     "it belongs to another host or pid namespace"
+    NotBegun     FAILED       409 "not_begun"     "an engine has the job, and no node has begun it"
     Unreachable  FAILED       502 "unreachable"   "its keeper does not answer; `--host`: the other machine does not"
     Unauthorized FAILED       401 "unauthorized"  "over HTTP: no token came with the request, or one that is not valid"
     Forbidden    FAILED       403 "forbidden"     "over HTTP: the token does not allow it, or another site asks"

@@ -16,12 +16,12 @@ use crate::store::Store;
 /// The file's name in the store.
 pub(crate) const CACHE: &str = "jobs.cache";
 
-/// It is not worth a file to save fewer jobs from being read: that takes half a millisecond.
-const LEAST_READ: usize = 16;
+/// It is not worth a file to save fewer jobs from being read: that takes a tenth of a millisecond.
+const LEAST_READ: usize = 4;
 
-/// It is written again when this share of the listed jobs had to be read: to write it takes as long as that took, and the next program
-/// is saved from it.
-const SHARE_READ: usize = 16;
+/// It is written again when this share of the listed jobs had to be read: jobs that were too young for it once would be read by every
+/// program from then on. One list pays for that, and the next few are quicker by as much (`docs/design/lists.md`).
+const SHARE_READ: usize = 32;
 
 impl Store {
     /// Reads what other programs knew, once in this one.

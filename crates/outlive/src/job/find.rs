@@ -62,9 +62,9 @@ pub enum FindError {
     /// No job has this id or name; the ids of those whose id or name begins with it, newest first.
     #[error("there is no job {0:?}")]
     Unknown(String, Vec<JobId>),
-    /// Several jobs match the text that was given.
-    #[error("{0:?} is not one job but {ids}", ids = list(.1))]
-    Ambiguous(String, Vec<JobId>),
+    /// Several jobs match the text that was given; each with its session.
+    #[error("{0:?} is not one job but {candidates}", candidates = candidates(.1))]
+    Ambiguous(String, Vec<(JobId, SessionName)>),
     /// The job is there and cannot be used.
     #[error("job {0} {what}", what = verdict(.1))]
     Damaged(JobId, #[source] DamageError),
@@ -104,16 +104,32 @@ fn is_worth_caching(job: Option<&Job>) -> bool {
 /// Returns the only job that matches a reference.
 fn only(mut jobs: Vec<Job>, reference: &str, none: impl FnOnce() -> FindError) -> Result<Job, FindError> {
     if jobs.len() > 1 {
-        return Err(FindError::Ambiguous(reference.to_owned(), ids(&jobs)));
+        let candidates = jobs.iter().map(|job| (job.id().clone(), job.session().clone()));
+        return Err(FindError::Ambiguous(reference.to_owned(), candidates.collect()));
     }
     jobs.pop().ok_or_else(none)
 }
 
 /// Joins at most five ids.
 pub(crate) fn list(candidates: &[JobId]) -> String {
-    let mut names: Vec<String> = candidates.iter().take(5).map(ToString::to_string).collect();
-    if candidates.len() > names.len() {
-        names.push(format!("{} more", candidates.len() - names.len()));
+    join(candidates.iter().map(ToString::to_string))
+}
+
+/// Joins at most five ids, each with its session where these differ.
+fn candidates(candidates: &[(JobId, SessionName)]) -> String {
+    let differ = candidates.iter().any(|(_, session)| *session != candidates[0].1);
+    join(candidates.iter().map(|(id, session)| match differ {
+        true => format!("{id} (session {session})"),
+        false => id.to_string(),
+    }))
+}
+
+/// Joins at most five names.
+fn join(names: impl ExactSizeIterator<Item = String>) -> String {
+    let count = names.len();
+    let mut names: Vec<String> = names.take(5).collect();
+    if count > names.len() {
+        names.push(format!("{} more", count - names.len()));
     }
     names.join(", ")
 }
@@ -148,6 +164,11 @@ impl Store {
             let job = Job::of(self.jobs().join(id.as_str()), known, None);
             job.is_kept() && job.records() == (None, None) && !job.is_given_away()
         }))
+    }
+
+    /// Tells whether a reference is the whole id of a job.
+    pub fn is_id(&self, reference: &str) -> bool {
+        JobId::parse(reference).is_ok_and(|id| self.jobs().join(id.as_str()).exists())
     }
 
     /// Finds the job that an event is about, though its id may have been reused. `None` if it is gone or damaged.

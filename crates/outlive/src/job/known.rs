@@ -116,7 +116,7 @@ pub(crate) struct Known {
     pub(super) stamp: Stamp,
     /// From then on a change gave the directory another stamp.
     pub(super) is_settled: bool,
-    pub(super) spec: Spec,
+    pub(super) spec: Box<Spec>,
     /// The session that the job was moved to.
     pub(super) given_to: Option<SessionName>,
     /// The display name since the last rename.
@@ -124,7 +124,7 @@ pub(crate) struct Known {
     /// `meta.json`, and the directory's stamp before it was read.
     snapshot: Mutex<Option<(Stamp, Option<Arc<Meta>>)>>,
     /// Both records: nothing changes them.
-    ended: OnceLock<(Outcome, Closed)>,
+    ended: OnceLock<Box<(Outcome, Closed)>>,
     outcome: KeptFile,
     /// Of the file `outcome`, when it was seen without a record; asked once, because a file that stays open is read as quickly.
     unwritten: Mutex<Option<StampBytes>>,
@@ -136,7 +136,7 @@ pub(crate) struct Known {
 
 impl Known {
     /// Begins with the spec alone.
-    pub(super) fn new(stamp: Stamp, spec: Spec) -> Self {
+    pub(super) fn new(stamp: Stamp, spec: Box<Spec>) -> Self {
         Self {
             stamp,
             is_settled: false,
@@ -157,11 +157,11 @@ impl Known {
     pub(super) fn of_entry(stamp: Stamp, entry: Entry) -> Self {
         let mut known = Self::new(stamp, entry.spec);
         (known.is_settled, known.given_to, known.renamed) = (true, entry.given_to, entry.renamed);
-        known.snapshot = Mutex::new(Some((stamp, Some(entry.snapshot.into()))));
+        known.snapshot = Mutex::new(Some((stamp, Some(entry.snapshot))));
         match entry.records {
             Records::Unknown => {}
             Records::None(unwritten) => known.unwritten = Mutex::new(Some(unwritten)),
-            Records::Both(outcome, closed) => known.ended = (outcome, closed).into(),
+            Records::Both(both) => known.ended = both.into(),
         }
         known
     }
@@ -169,12 +169,12 @@ impl Known {
     /// Returns what another program may know of the job at `path`, if the snapshot is known and holds under the same stamp as the rest.
     pub(super) fn entry(&self, path: &Path) -> Option<Entry> {
         let snapshot = match &*locked(&self.snapshot) {
-            Some((stamp, Some(meta))) if *stamp == self.stamp && self.is_settled => Meta::clone(meta),
+            Some((stamp, Some(meta))) if *stamp == self.stamp && self.is_settled => Arc::clone(meta),
             _ => return None,
         };
         let unwritten = *locked(&self.unwritten);
         let records = match (self.ended.get(), unwritten) {
-            (Some((outcome, closed)), _) => Records::Both(outcome.clone(), *closed),
+            (Some(both), _) => Records::Both(both.clone()),
             (None, Some(unwritten)) => Records::None(unwritten),
             (None, None) => {
                 let outcome = path.join(file::OUTCOME);
@@ -217,7 +217,7 @@ impl Known {
         look: impl FnOnce() -> io::Result<Stamp>,
         open: impl FnOnce() -> io::Result<File>,
     ) -> (Option<Outcome>, Option<Closed>) {
-        if let Some((outcome, closed)) = self.ended.get() {
+        if let Some((outcome, closed)) = self.ended.get().map(Box::as_ref) {
             return (Some(outcome.clone()), Some(*closed));
         }
         let unwritten = locked(&self.unwritten).take();
@@ -252,7 +252,7 @@ impl Known {
         }
         let records = (Outcome::from_slot(&bytes), Closed::from_slot(&bytes[CLOSED_AT as usize..]));
         if let (Some(outcome), Some(closed)) = &records {
-            self.ended.set((outcome.clone(), *closed)).ok();
+            self.ended.set(Box::new((outcome.clone(), *closed))).ok();
             self.outcome.close();
             self.lock.close();
         }

@@ -111,14 +111,14 @@ impl Job {
         let given_to =
             durable::read_rare_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
         let renamed = durable::read_rare_line(&dir, file::NAME).filter(|name| !name.is_empty());
-        let mut known = Known::new(stamp, spec);
+        let mut known = Known::new(stamp, spec.into());
         (known.is_settled, known.given_to, known.renamed) = (is_settled, given_to, renamed);
         Ok(Some(Self::of(path, known.into(), Some(dir))))
     }
 
     /// Makes the job that was just put into the store.
     pub(crate) fn made(path: PathBuf, stamp: Stamp, dir: OwnedFd, spec: Spec) -> Self {
-        Self::of(path, Known::new(stamp, spec).into(), Some(dir))
+        Self::of(path, Known::new(stamp, spec.into()).into(), Some(dir))
     }
 
     fn of(path: PathBuf, known: Arc<Known>, dir: Option<OwnedFd>) -> Self {

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use serde::Serialize;
 
 use outlive_core::containment::{Enforcement, Kept, Level};
-use outlive_core::duration::format_size;
+use outlive_core::duration::{format_duration, format_size};
 use outlive_core::id::JobId;
 use outlive_core::label::Labels;
 use outlive_core::newer::OrNewer;
@@ -66,6 +66,9 @@ pub struct JobObject {
     pub ready_at: Option<String>,
     /// The address at which it answered or listens.
     pub ready_url: Option<String>,
+    /// The same for people: without a scheme where only a port was looked at.
+    #[serde(skip)]
+    pub ready_place: Option<String>,
     /// Whether it is healthy; none if nothing says when it would be, or it does not run.
     pub healthy: Option<bool>,
     /// The pid of the main process.
@@ -203,6 +206,21 @@ impl OutputObject {
 }
 
 impl JobObject {
+    /// Returns how it ended and after which time, as the end of a sentence: `: exited with 1 after 42s; gave up: …`.
+    pub fn how_it_ended(&self) -> String {
+        let after =
+            self.runtime_ms.map(|time| format!(" after {}", format_duration(time))).unwrap_or_default();
+        match self.reason.as_deref().map(|reason| reason.split_once(GAVE_UP).ok_or(reason)) {
+            None => after,
+            Some(Ok((reason, why))) => format!(": {reason}{after}{GAVE_UP}{why}"),
+            // The status said that it was killed.
+            Some(Err(reason)) => match reason.strip_prefix("killed by ") {
+                Some(by) => format!(" by {by}{after}"),
+                None => format!(": {reason}{after}"),
+            },
+        }
+    }
+
     /// Describes a job in the given state.
     pub fn new(job: &Job, state: &State) -> Self {
         Self::with_output(job, state, OutputObject::new(job, state, None))
@@ -240,6 +258,10 @@ impl JobObject {
             newer: state.newer.clone(),
             ready: spec.can_be_ready().then_some(ready.is_some()),
             ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
+            ready_place: ready
+                .as_ref()
+                .and_then(|ready| ready.url.as_deref())
+                .map(|url| job.ready_place(url).to_owned()),
             ready_url: ready.and_then(|ready| ready.url),
             healthy: (spec.options.health.is_checked() && state.status == Status::Running)
                 .then_some(state.unhealthy.is_none()),
@@ -312,6 +334,9 @@ fn is_unstarted(state: &State) -> bool {
         && state.outcome.as_ref().is_some_and(|outcome| outcome.runtime_ms.is_none())
 }
 
+/// Stands between how the last run ended and why no other follows.
+const GAVE_UP: &str = "; gave up: ";
+
 /// Returns a sentence about how a job ended, or about what is odd in its state.
 pub fn reason(state: &State) -> Option<String> {
     let Some(outcome) = &state.outcome else {
@@ -353,7 +378,7 @@ pub fn reason(state: &State) -> Option<String> {
         false => reason,
     };
     let reason = match &state.gave_up {
-        Some(why) => format!("{reason}; gave up: {why}"),
+        Some(why) => format!("{reason}{GAVE_UP}{why}"),
         None => reason,
     };
     Some(match state.is_orphaned() {

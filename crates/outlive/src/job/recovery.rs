@@ -94,6 +94,21 @@ impl Job {
         state
     }
 
+    /// Writes the outcome that was recorded in another store; false if that cannot be written, or is known already.
+    ///
+    /// # Durability
+    ///
+    /// The outcome is synced before this returns.
+    pub(crate) fn record_brought(&self, store: &Store, outcome: &Outcome, closed: Option<&Closed>) -> bool {
+        let written = self.write_outcome(store, outcome, closed);
+        if written {
+            self.unmark(Point::RecoverMark, store);
+            // Those who are to be told were told there.
+            store.unmark_pending(self.spec());
+        }
+        written
+    }
+
     /// Removes the mark by which it counts as live, if its end is among the events: else the next who looks will tell of it.
     fn unmark(&self, point: Point, store: &Store) {
         if store.tell_ending(self) {

@@ -14,6 +14,7 @@ use outlive_core::status::Status;
 use outlive_sys::clock;
 use outlive_sys::identity::is_pid_namespace_gone;
 
+use crate::companion::files::CHANGE_OF;
 use crate::control::orphan::Remnants;
 use crate::control::tree::identity;
 use crate::job::Job;
@@ -104,12 +105,21 @@ impl State {
             Some((Cause::Natural, WaitStatus::Signaled { signal, .. })) => {
                 format!("failed: {}", signal_name(signal))
             }
+            // Another run has taken its place.
+            Some((Cause::Kill { by }, _)) if by == "outlive restart" => "restarted".to_owned(),
+            Some((Cause::Kill { by }, _)) if by.starts_with(CHANGE_OF) => {
+                format!("restarted: {} changed", &by[CHANGE_OF.len()..])
+            }
             None if self.due_boot_us.is_some() => {
                 let left_us = self.due_boot_us.unwrap_or(0).saturating_sub(clock::boot_us());
-                format!("queued: starts in {}", format_duration(left_us.div_ceil(1_000_000) * 1000))
+                match left_us.div_ceil(1_000_000) {
+                    0 => "queued: starts now".to_owned(),
+                    seconds => format!("queued: starts in {}", format_duration(seconds * 1000)),
+                }
             }
             None if self.waits_for.is_some() => {
-                format!("queued: {}", self.waits_for.as_deref().unwrap_or_default())
+                let status = if self.status == Status::Running { Status::Running } else { Status::Queued };
+                format!("{status}: {}", self.waits_for.as_deref().unwrap_or_default())
             }
             _ => self.status.word().replace('_', " "),
         };
@@ -291,6 +301,8 @@ impl Job {
         let status = match &meta {
             _ if spec.waits() && !has_command => Status::Queued,
             Some(_) => Status::Running,
+            // Its snapshot is on its node.
+            None if self.node_store().is_some() => Status::Running,
             None => Status::Starting,
         };
         let mut state = self.state_of(status, meta, None);

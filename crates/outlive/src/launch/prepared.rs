@@ -154,7 +154,12 @@ impl Store {
     }
 
     /// Fills the new directory and renames it into place; `None` if the id is taken.
-    fn fill(&self, new: &Path, spec: Spec, planned: Option<&Planned>) -> io::Result<Option<Prepared>> {
+    pub(super) fn fill(
+        &self,
+        new: &Path,
+        spec: Spec,
+        planned: Option<&Planned>,
+    ) -> io::Result<Option<Prepared>> {
         let (dir, stamp) = Stamp::open_dir(new)?;
         let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
         let lock = create(Point::LockMake, file::LOCK)?;

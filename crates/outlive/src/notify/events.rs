@@ -87,6 +87,11 @@ impl Store {
         Events { next: 0, ..self.events_from(session, since) }
     }
 
+    /// Returns how long a session's events are: no event has a sequence beyond it.
+    pub fn events_length(&self, session: &SessionName) -> u64 {
+        fs::metadata(self.session_dir(session).join(EVENTS)).map_or(0, |data| data.len())
+    }
+
     /// Reads a session's events after a sequence, and nothing before it: a repeat of an earlier event counts as new.
     pub(crate) fn events_from(&self, session: &SessionName, after: u64) -> Events {
         Events {

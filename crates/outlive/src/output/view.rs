@@ -37,6 +37,8 @@ pub enum Form {
 pub enum Fit {
     /// Number of lines from the beginning and from the end.
     HeadAndTail(u64, u64),
+    /// As much of the end as fits.
+    End(Budget),
     /// As much as fits, including errors from the middle.
     Budget(Budget),
 }
@@ -72,6 +74,7 @@ pub struct View {
     context: Context<Line>,
     fitter: Option<Fitter<Line>>,
     limit: Option<u64>,
+    most_bytes: Option<usize>,
     shown: u64,
 }
 
@@ -104,6 +107,7 @@ impl View {
             context: Context::new(0, 0),
             fitter: None,
             limit: None,
+            most_bytes: None,
             shown: 0,
         }
     }
@@ -137,6 +141,7 @@ impl View {
     pub fn fit(mut self, fit: Option<Fit>) -> Self {
         self.fitter = fit.map(|fit| match fit {
             Fit::HeadAndTail(head, tail) => Fitter::head_and_tail(head, tail),
+            Fit::End(budget) => Fitter::end(budget),
             Fit::Budget(budget) => Fitter::new(budget),
         });
         self
@@ -145,6 +150,12 @@ impl View {
     /// Shows at most so many lines.
     pub fn limit(mut self, lines: Option<u64>) -> Self {
         self.limit = lines;
+        self
+    }
+
+    /// Shows at most so many bytes of a line.
+    pub fn cut(mut self, bytes: Option<usize>) -> Self {
+        self.most_bytes = bytes;
         self
     }
 
@@ -292,7 +303,11 @@ impl View {
             };
         let (fitter, shown, limit, from_line) =
             (&mut self.fitter, &mut self.shown, self.limit, self.from_line);
-        self.context.push(line, is_match, |selected| {
+        let most_bytes = self.most_bytes.unwrap_or(usize::MAX);
+        self.context.push(line, is_match, |mut selected| {
+            if let Selected::Line(line) = &mut selected {
+                line.cut(most_bytes);
+            }
             if matches!(&selected, Selected::Line(line) if line.number < from_line) {
                 return;
             }

@@ -10,13 +10,13 @@ use outlive_core::duration::{parse_duration, parse_size};
 use outlive_core::id::QueueName;
 use outlive_core::launch::SyncOrder;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
-use outlive_core::placement::Engine;
+use outlive_core::placement::{Engine, Placement};
 use outlive_core::queue::MOST_PARALLEL;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::owner::Distrust;
 use outlive_sys::{clock, durable};
-use serde::Deserialize;
 
+use crate::store::config_file;
 use crate::store::suggestion::{did_you_mean, with_suggestion};
 
 /// Longest configuration file: far more than every key with a comment.
@@ -59,10 +59,20 @@ pub struct HostRules {
     pub address: String,
     /// The engine that places jobs there.
     pub engine: Option<Engine>,
+    /// The directory of a store that each of the engine's nodes has for itself.
+    pub node_store: Option<String>,
     /// outlive is copied there if it is not there.
     pub copies: bool,
     /// The file with the token for `http://…`.
     pub token_file: Option<PathBuf>,
+}
+
+impl HostRules {
+    /// Returns what its engine is asked for where nothing else is said; none: it has none.
+    pub fn placement(&self) -> Option<Placement> {
+        let node_store = self.node_store.clone();
+        self.engine.map(|engine| Placement { node_store, ..Placement::by(engine) })
+    }
 }
 
 /// How the store is written.
@@ -223,86 +233,6 @@ pub enum ConfigError {
     Parse(PathBuf, String),
 }
 
-/// The file as it is written; every key is optional.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct File {
-    limits: FileLimits,
-    job: toml::Table,
-    retention: FileRetention,
-    session: FileSession,
-    webhook: FileWebhook,
-    mcp: FileMcp,
-    store: FileStore,
-    queue: BTreeMap<String, FileQueue>,
-    hosts: BTreeMap<String, FileHost>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileQueue {
-    parallel: u32,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileHost {
-    #[serde(default)]
-    address: String,
-    engine: Option<String>,
-    copy: Option<bool>,
-    token_file: Option<PathBuf>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct FileStore {
-    sync: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct FileMcp {
-    env: Option<String>,
-    longest_wait: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct FileSession {
-    lease: Option<String>,
-    absence: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct FileWebhook {
-    secret: Option<String>,
-    timeout: Option<String>,
-    give_up: Option<String>,
-    first_retry: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct FileLimits {
-    session: Option<usize>,
-    total: Option<usize>,
-    queued: Option<usize>,
-    overflow: Option<String>,
-    bytes: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct FileRetention {
-    keep: Option<String>,
-    max_age: Option<String>,
-    max_jobs: Option<usize>,
-    max_idle: Option<String>,
-    max_bytes: Option<String>,
-}
-
 impl Config {
     /// Reads a file; a missing file gives the defaults.
     ///
@@ -330,7 +260,7 @@ impl Config {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let file: File =
+        let file: config_file::File =
             toml::from_str(text).map_err(|error| with_suggestion(error.to_string().trim_end()))?;
         let mut config = Self::default();
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
@@ -368,7 +298,7 @@ impl Config {
                     "hosts.{name}: a name has letters, digits, `.`, `_` and `-`, and is not all or local"
                 ));
             }
-            let FileHost { address, engine, copy, token_file } = host;
+            let config_file::Host { address, engine, node_store, copy, token_file } = host;
             let unknown =
                 |word: String| format!("hosts.{name}.engine: there is no engine {word:?}; there is slurm");
             let engine = engine.map(|word| Engine::parse(&word).ok_or_else(|| unknown(word))).transpose()?;
@@ -377,8 +307,11 @@ impl Config {
                     "hosts.{name}: address is missing, such as \"ssh://{name}\"; or engine = \"slurm\""
                 ));
             }
+            if node_store.as_ref().is_some_and(|path| engine.is_none() || !path.starts_with('/')) {
+                return Err(format!("hosts.{name}.node_store: an absolute path, with engine = \"slurm\""));
+            }
             let copies = copy.unwrap_or(true);
-            config.hosts.insert(name, HostRules { address, engine, copies, token_file });
+            config.hosts.insert(name, HostRules { address, engine, node_store, copies, token_file });
         }
         config.limits.bytes = config.enough_bytes();
         set(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, optional(parse_size))?;
@@ -420,7 +353,7 @@ impl JobDefaults {
     }
 }
 
-fn queue((name, queue): (String, FileQueue)) -> Result<(QueueName, QueueRules), String> {
+fn queue((name, queue): (String, config_file::Queue)) -> Result<(QueueName, QueueRules), String> {
     let known = QueueName::parse(&name).map_err(|error| format!("queue.{name}: {error}"))?;
     match queue.parallel {
         parallel @ 1..=MOST_PARALLEL => Ok((known, QueueRules { parallel })),

@@ -1,6 +1,7 @@
 //! The store: the directory that is the registry.
 
 pub(crate) mod config;
+mod config_file;
 pub(crate) mod doctor;
 pub(crate) mod limits;
 pub(crate) mod machine;
@@ -24,6 +25,7 @@ use outlive_sys::owner::{self, Distrust};
 use outlive_sys::{identity, lock};
 
 use crate::job::known::KnownJobs;
+use crate::launch::engine::LastAsked;
 use crate::launch::programs::{KeeperProgram, SpareKeeper};
 use crate::store::config::{Config, ConfigError};
 
@@ -37,6 +39,7 @@ pub struct Store {
     config: Config,
     host: OnceLock<Host>,
     pub(crate) known: Arc<KnownJobs>,
+    pub(crate) last_asked: Arc<LastAsked>,
     pub(crate) keeper: KeeperProgram,
     /// This program is `outlive` itself, and so can be the helper.
     pub(crate) is_helper: bool,
@@ -84,6 +87,12 @@ impl Store {
     /// If it cannot be made or read, a later version wrote it, or the configuration is invalid.
     pub fn open() -> Result<Self, StoreError> {
         Self::open_configured(&default_root()?, None)
+    }
+
+    /// Tells whether the user's store has a job that waits, or that an engine places: most have none, and need not be opened to know it.
+    pub fn has_waiting() -> bool {
+        let Ok(root) = default_root() else { return false };
+        fs::read_dir(root.join(outlive_core::WAITING)).is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// Gives up root's rights for those of the owner of the store that [`Store::open`] opens, with the owner's `HOME`, `USER`,
@@ -156,6 +165,7 @@ impl Store {
             config,
             host: OnceLock::new(),
             known: Arc::default(),
+            last_asked: Arc::default(),
             keeper: KeeperProgram::default(),
             is_helper: false,
             config_path: None,
@@ -168,7 +178,8 @@ impl Store {
         let (host, is_helper) = (self.host.clone(), self.is_helper);
         let config_path = self.config_path.clone();
         let (known, keeper) = (Arc::clone(&self.known), KeeperProgram::default());
-        Self { root, config, host, known, keeper, is_helper, config_path }
+        let last_asked = Arc::clone(&self.last_asked);
+        Self { root, config, host, known, last_asked, keeper, is_helper, config_path }
     }
 
     /// Lets this program itself be the keeper where no `outlive-keeper` is found; for programs whose `main` begins with

@@ -23,9 +23,16 @@ use crate::store::Store;
 const KEEPER_LIMIT: Duration = Duration::from_secs(1);
 
 impl Store {
-    /// Recovers and records the ends of a session's jobs, or of all jobs, whose keeper died. To be called before a read of the
-    /// events that must not miss one.
+    /// Recovers and records the ends of a session's jobs, or of all jobs, whose keeper died, and of those that an engine knows to be
+    /// over. To be called before a read of the events that must not miss one.
     pub fn reconcile(&self, session: Option<&SessionName>) {
+        let live = self.record_ends(session);
+        self.ask_now_and_then(live);
+    }
+
+    /// Recovers and records the ends of jobs whose keeper died; returns those without a keeper here that are live all the same.
+    fn record_ends(&self, session: Option<&SessionName>) -> Vec<Job> {
+        let mut live = Vec::new();
         let deadline = Instant::now() + KEEPER_LIMIT;
         let jobs = durable::open_dir(&self.jobs());
         let look = |id: &JobId| Stamp::in_dir(jobs.as_ref().map_err(|error| error.kind())?, id.as_str());
@@ -39,7 +46,11 @@ impl Store {
                 wait_for_keeper(&job, deadline);
             }
             self.reconcile_job(&job, &state);
+            if state.is_live() {
+                live.push(job);
+            }
         }
+        live
     }
 
     /// Fast path: the lock is held and there is no outcome. Taken for every live job with every answer of an MCP server.
@@ -71,7 +82,7 @@ impl Store {
     /// Removes the marks of jobs that are gone or closed, after recording their ends. The caller holds the store's lock: a job
     /// that is being prepared has its mark before its directory.
     pub(crate) fn sweep_marks(&self) {
-        self.reconcile(None);
+        self.record_ends(None);
         for (name, id) in self.marks(None) {
             let is_gone = id.is_none_or(|id| {
                 let is_prepared =

@@ -215,6 +215,13 @@ impl Store {
     }
 }
 
+impl Job {
+    /// Returns how large its files are together, as retention counts them.
+    pub fn disk_bytes(&self) -> u64 {
+        disk_bytes(self.path())
+    }
+}
+
 /// Returns the disk space of a job.
 pub(crate) fn disk_bytes(path: &Path) -> u64 {
     let files = fs::read_dir(path).into_iter().flatten().flatten();

@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::watch::Watches;
 use regex::bytes::Regex;
@@ -149,7 +150,9 @@ impl<'a> JobWait<'a> {
                 Some(_) => readiness.look((store, self.job, state), now, has_changed)?,
                 None => self.job.ready_now(state).map(|_| None),
             };
-            match ready {
+            // One that was ready and did its work counts; one that failed or was killed is no longer ready.
+            let is_undone = has_ended && state.status != Status::Completed;
+            match ready.filter(|_| !is_undone) {
                 Some(line) => return Ok(Some(WaitReason::Ready(line))),
                 None if left.is_none() && !has_ended => return Ok(Some(WaitReason::Timeout)),
                 None => {}

@@ -71,6 +71,13 @@ pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
 }
 
 impl Job {
+    /// Returns what a person is told of the address at which it is ready: that something listens does not say what it speaks.
+    pub fn ready_place<'a>(&self, url: &'a str) -> &'a str {
+        let ready = &self.spec().options.ready;
+        let is_port = ready.port.is_some() && ready.http.is_none();
+        url.strip_prefix("http://").filter(|_| is_port).unwrap_or(url)
+    }
+
     /// Returns the record of readiness; `None` if the job is not ready, or has no condition.
     pub fn ready_record(&self) -> Option<ReadyRecord> {
         if !self.spec().can_be_ready() {

@@ -19,6 +19,11 @@ fn a_job_that_an_administrator_requeues_is_not_begun_twice() {
     let waited = cluster.run(&["wait", &job]).code(7);
     assert!(waited.text().contains("killed by slurm"), "{}", waited.text());
     until("the second attempt is over", || {
+        // A node that has just killed it may refuse it (`credential revoked`), and then Slurm has given it up without an attempt.
+        let state = cluster.said(&["squeue", "--noheader", "--states=all", "--job", &number, "--format=%T"]);
+        if state.trim() == "FAILED" {
+            cluster.said(&["scontrol", "requeue", &number]);
+        }
         // It would wait for two minutes.
         cluster.said(&["scontrol", "update", &format!("JobId={number}"), "StartTime=now"]);
         let log = fs::read_to_string(cluster.home.job_dir(&job).join("engine.log")).unwrap_or_default();

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod failures;
+mod on_node;
 mod taken_back;
 
 use std::fs;
@@ -148,6 +149,18 @@ fn from_a_laptop_the_login_node_submits_and_the_rest_is_as_everywhere() {
     let endless = submit("sleep 300");
     login.run(&["kill", &endless]).ok();
     assert_eq!(login.run(&["--json", "show", &endless]).ok().json()["status"], "killed");
+    // What needs the processes of a node is passed on from the login node to that.
+    let options = ["run", "--on", "cluster", "--partition", "far", "--stdin", "open"];
+    let line = "echo there; read x; echo got $x; sleep 300";
+    let far = login.run(&[&options[..], &[line]].concat()).ok().text().trim_end().to_owned();
+    until("it prints", || login.run(&["logs", &far]).ok().text() == "there\n");
+    login.run(&["send", &far, "hello"]).ok();
+    until("it has read that", || login.run(&["logs", &far]).ok().text().ends_with("got hello\n"));
+    login.run(&["pause", &far]).ok();
+    assert_eq!(login.run(&["--json", "show", &far]).ok().json()["paused"], true);
+    login.run(&["resume", &far]).ok();
+    assert!(login.run(&["show", "--tree", &far]).ok().text().contains("sleep 300"));
+    login.run(&["kill", &far]).ok();
 }
 
 #[test]

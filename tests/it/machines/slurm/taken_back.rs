@@ -100,6 +100,28 @@ fn a_job_whose_starter_is_killed_while_it_submits_is_never_started() {
 }
 
 #[test]
+fn what_needs_a_keeper_says_that_no_node_has_begun_the_job() {
+    let sbatch = "cat >/dev/null; echo 7\n";
+    let slurm = StandIns::new(&[("sbatch", sbatch), ("squeue", ""), ("scancel", "")]);
+    let job = slurm.run(&["run", "--engine", "slurm", "--pty", "cat"]).ok().text().trim_end().to_owned();
+    let waits = format!("job {job} waits for slurm, and no node has begun it");
+    let next = format!("`outlive show {job}` says what it waits for; try again when it runs");
+    for arguments in [
+        &["send", &job, "hello"][..],
+        &["pause", &job],
+        &["resume", &job],
+        &["resize", &job, "80x24"],
+        &["kill", "--signal", "USR1", &job],
+    ] {
+        let refused = slurm.run(&[&["--json"], arguments].concat()).code(1).error_json()["error"].clone();
+        assert_eq!(refused["code"], "not_begun", "{arguments:?}: {refused}");
+        assert!(refused["message"].as_str().is_some_and(|text| text.contains(&waits)), "{refused}");
+        assert_eq!(refused["hint"], next, "{arguments:?}");
+    }
+    slurm.run(&["kill", &job]).ok();
+}
+
+#[test]
 fn what_the_engine_says_is_told_by_every_front_end() {
     let sbatch = "for word; do case $word in --job-name=*) echo \"${word#*=}\" >$dir/name;; esac; done\ncat >/dev/null; echo 7\n";
     let squeue = "echo \"7|$(cat $dir/name)|$(cat $dir/word)\"\n";

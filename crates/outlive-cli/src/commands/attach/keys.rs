@@ -20,6 +20,8 @@ pub(crate) enum Typed {
     /// The job gets the size of this window.
     Fit,
     Help,
+    /// A key after the prefix that does nothing; the job gets neither.
+    Unknown,
 }
 
 /// The key after which the next one is for the viewer.
@@ -27,6 +29,8 @@ pub(crate) enum Typed {
 pub(crate) struct Prefix {
     /// As a terminal without extended keys sends it; none: there is no prefix.
     key: Option<Vec<u8>>,
+    /// As people write it.
+    name: String,
     /// It was typed, in this form, and the key after it was not yet.
     pending: Option<Vec<u8>>,
     /// The beginning of a sequence whose end has not been read yet.
@@ -48,12 +52,23 @@ impl Prefix {
             return Ok(Self::default());
         }
         let key = keys::parse(text, &KeyModes::default()).map_err(|error| error.to_string())?;
-        Ok(Self { key: Some(key), ..Self::default() })
+        Ok(Self { key: Some(key), name: text.to_owned(), ..Self::default() })
     }
 
-    /// Tells whether more is awaited.
+    /// Says how to leave; `None` where no key does.
+    pub(crate) fn leaving(&self) -> Option<String> {
+        self.key.as_ref().map(|_| format!(" {} d leaves it ", self.name))
+    }
+
+    /// Tells whether the key after the prefix is awaited. It may take as long as it likes: the prefix alone may be a key that ends the
+    /// job.
     pub(crate) fn is_pending(&self) -> bool {
-        self.pending.is_some() || !self.partial.is_empty()
+        self.pending.is_some()
+    }
+
+    /// Tells whether the end of a sequence is awaited, which comes at once or never.
+    pub(crate) fn is_partial(&self) -> bool {
+        !self.partial.is_empty()
     }
 
     /// Takes what was read from the terminal.
@@ -83,7 +98,8 @@ impl Prefix {
                 (Some(_), false, Some(b'r')) => typed.push(Typed::Redraw),
                 (Some(_), false, Some(b'f')) => typed.push(Typed::Fit),
                 (Some(_), false, Some(b'?')) => typed.push(Typed::Help),
-                (Some(prefix), false, _) => add(&mut typed, Typed::Keys, &[&prefix, bytes].concat()),
+                // Typed by mistake, or to get rid of the prefix.
+                (Some(_), false, _) => typed.push(Typed::Unknown),
             }
         }
         typed
@@ -97,9 +113,9 @@ impl Prefix {
         }
     }
 
-    /// Nothing was typed after the prefix for a while: it was meant for the job.
+    /// The end of a sequence did not come: what there is of it was meant for the job.
     pub(crate) fn give_up(&mut self) -> Option<Typed> {
-        let bytes = [self.pending.take().unwrap_or_default(), std::mem::take(&mut self.partial)].concat();
+        let bytes = std::mem::take(&mut self.partial);
         (!bytes.is_empty()).then_some(Typed::Keys(bytes))
     }
 }
@@ -195,11 +211,12 @@ mod tests {
         assert_eq!(prefix.push(b"?"), [Typed::Help]);
         assert_eq!(prefix.push(b"\x1cf"), [Typed::Fit]);
         assert_eq!(prefix.push(b"\x1c\x1c"), [keys(b"\x1c")]);
-        assert_eq!(prefix.push(b"\x1cx"), [keys(b"\x1cx")]);
+        assert_eq!(prefix.push(b"\x1cx"), [Typed::Unknown], "the prefix alone may end the job");
         assert_eq!(prefix.push(b"\x1b[92;5ud"), [Typed::Detach]);
         assert_eq!(prefix.push(b"\x1b[27;5;92~r"), [Typed::Redraw]);
         assert_eq!(prefix.push(b"\x1c"), []);
-        assert_eq!((prefix.give_up(), prefix.give_up()), (Some(keys(b"\x1c")), None));
+        assert_eq!((prefix.give_up(), prefix.is_pending()), (None, true), "it waits as long as it takes");
+        assert_eq!(prefix.push(b"d"), [Typed::Detach]);
     }
 
     #[test]
@@ -224,8 +241,8 @@ mod tests {
         assert_eq!(prefix.push(b"\x1b[92;5u\x1b[47:63;2u"), [Typed::Help]);
         assert_eq!(prefix.push(b"\x1b[27;5;92~\x1b[27;2;63~"), [Typed::Help]);
         // What is not for the viewer is passed on as it came.
-        let typed = prefix.push(b"\x1b[92;5u\x1b[92;5u\x1b[92;5ux\x1b[92;6u\x1b[1;1:3A\x1b[1;5A");
-        let passed = [keys(b"\x1b[92;5u\x1b[92;5ux\x1b[92;6u"), report(b"\x1b[1;1:3A"), keys(b"\x1b[1;5A")];
+        let typed = prefix.push(b"\x1b[92;5u\x1b[92;5ux\x1b[92;6u\x1b[1;1:3A\x1b[1;5A");
+        let passed = [keys(b"\x1b[92;5ux\x1b[92;6u"), report(b"\x1b[1;1:3A"), keys(b"\x1b[1;5A")];
         assert_eq!(typed, passed);
     }
 
@@ -260,7 +277,7 @@ mod tests {
         for cut in 3..whole.len() {
             let mut prefix = Prefix::parse("C-\\").unwrap();
             assert_eq!(prefix.push(&whole[..cut]), []);
-            assert!(prefix.is_pending());
+            assert!(prefix.is_partial() || prefix.is_pending());
             assert_eq!(prefix.push(&whole[cut..]), [Typed::Detach], "{cut}");
         }
         let mut prefix = Prefix::parse("C-\\").unwrap();

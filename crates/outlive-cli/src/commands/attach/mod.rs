@@ -44,8 +44,11 @@ const FRAME: Duration = Duration::from_millis(8);
 /// Sizes that other viewers set are noticed after this time at the latest.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A prefix that nothing follows is meant for the job.
-const PREFIX_LIMIT: Duration = Duration::from_secs(1);
+/// The rest of a key's sequence comes within this time, or it was no sequence; a prefix that nothing follows for so long is explained.
+const KEY_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long the last row says how to leave, unless a key is typed before: time enough to read it.
+const GREETING: Duration = Duration::from_secs(4);
 
 /// What the keys after the prefix do, for wide windows and for narrow ones.
 const HELP: [&str; 2] = [
@@ -80,7 +83,7 @@ pub(crate) fn run(context: &Context, arguments: &Attach) -> Result<ExitCode, Fai
         return reset();
     }
     let reference = arguments.job.as_deref().unwrap_or_default();
-    let job = context.store.find_to_change(reference, context.session.as_ref())?;
+    let job = context.find_to_change(reference)?;
     if !job.spec().options.pty {
         return Err(no_terminal(&job));
     }
@@ -193,11 +196,13 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
     let (told, tell) = pipe::new().map_err(failed)?;
     pipe::set_nonblocking(&told).map_err(failed)?;
     let tell = File::from(tell);
+    let greeting = manner.prefix.leaving();
     let shared = Shared {
         is_detached: AtomicBool::new(false),
         is_told: AtomicBool::new(false),
         size: Mutex::new(size),
-        notice: Mutex::new(served::notice()),
+        notice: Mutex::new(served::notice().or_else(|| greeting.clone())),
+        greeting,
         clipboard: Mutex::new(None),
         is_to_redraw: AtomicBool::new(false),
         wake: File::from(wake),
@@ -226,6 +231,8 @@ struct Shared {
     is_told: AtomicBool,
     size: Mutex<(u16, u16)>,
     notice: Mutex<Option<String>>,
+    /// How to leave, which is shown first.
+    greeting: Option<String>,
     /// What the job wrote to the clipboard, for the thread that types: it can ask whether this viewer leads.
     clipboard: Mutex<Option<String>>,
     is_to_redraw: AtomicBool,
@@ -285,8 +292,12 @@ fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd, mut tell: 
     let mut follower = Follower::new(store, job, screen.offset())?.stopped_by(Some(woken.as_fd()));
     let mut size = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
     let mut view = View::new(size.0, size.1);
-    let (mut stdout, mut drawn) = (io::stdout(), Instant::now());
+    let (mut stdout, mut drawn, began) = (io::stdout(), Instant::now(), Instant::now());
     loop {
+        if began.elapsed() >= GREETING {
+            let mut notice = shared.notice.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(notice.take_if(|notice| shared.greeting.as_ref() == Some(notice)));
+        }
         let new = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
         if size != new || shared.is_to_redraw.swap(false, Ordering::SeqCst) {
             size = new;
@@ -335,9 +346,12 @@ fn type_on(
         shared.is_detached.store(true, Ordering::SeqCst);
         shared.wake();
     };
+    // What the keys after the prefix do stands in the window.
+    let mut is_explained = false;
     let mut is_kept = true;
     loop {
-        let limit = manner.prefix.is_pending().then_some(PREFIX_LIMIT);
+        let is_unsure = manner.prefix.is_pending() && !is_explained;
+        let limit = (manner.prefix.is_partial() || is_unsure).then_some(KEY_LIMIT);
         // A connection that the keeper of an ended job has closed is always readable.
         let keeper = if is_kept { viewer.as_fd() } else { told.as_fd() };
         let fds = [stdin.as_fd(), signals.as_fd(), told.as_fd(), keeper];
@@ -371,6 +385,7 @@ fn type_on(
         }
         if ready == [false; 4] {
             typed.extend(manner.prefix.give_up());
+            typed.extend(is_unsure.then_some(Typed::Help));
         } else if has_typed {
             match pipe::try_read(&stdin, &mut buffer) {
                 Attempt::Moved(count) => typed = manner.prefix.push(&buffer[..count]),
@@ -384,6 +399,7 @@ fn type_on(
             }
         }
         for typed in typed {
+            is_explained = typed == Typed::Help;
             let notice = &mut *shared.notice.lock().unwrap_or_else(PoisonError::into_inner);
             if notice.take().is_some() {
                 shared.wake();
@@ -406,7 +422,7 @@ fn type_on(
                     }
                 }
                 Typed::Fit => {}
-                Typed::Help => {
+                Typed::Help | Typed::Unknown => {
                     let columns = shared.size.lock().unwrap_or_else(PoisonError::into_inner).0;
                     let fits = |help: &&&str| help.len() <= usize::from(columns);
                     *notice = Some((*HELP.iter().find(fits).unwrap_or(&HELP[HELP.len() - 1])).to_owned());

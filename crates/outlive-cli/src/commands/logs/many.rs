@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use outlive::{Followed, Followers, Piece, Stream, Timestamp, View, ViewItem};
+use outlive::{Followed, Followers, JobObject, Piece, Stream, Timestamp, View, ViewItem};
 use unicode_width::UnicodeWidthStr;
 
 use super::printer::Printer;
@@ -11,7 +11,7 @@ use super::{Reading, failure, piece_end};
 use crate::args::{Color, Logs};
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::render::{is_coloured, one_line};
+use crate::render::{ending, is_coloured, note, one_line};
 use crate::served;
 
 /// Colours of names, one after the other: those that are read well on light and dark, without the red of failures.
@@ -83,13 +83,18 @@ fn follow(context: &Context, sources: &mut [Source<'_>], printer: &mut Printer) 
         let places = sources.iter().map(|source| (source.reading.job.id().as_str(), source.position));
         served::mark(Stream::Stdout, places);
         let Some((place, followed)) = followers.next_of_any().map_err(wrong)? else { return Ok(()) };
-        let source = &mut sources[place];
+        let (source, is_over) = (&mut sources[place], matches!(followed, Followed::End));
         match followed {
             Followed::Piece(piece) => source.take(&piece).map_err(wrong)?,
             Followed::End | Followed::Nothing => source.end(false).map_err(wrong)?,
         }
         while !source.items.is_empty() {
             source.print_first(printer);
+        }
+        if is_over && !context.is_json {
+            printer.flush();
+            let job = source.reading.job;
+            note(&format!("outlive: {}", ending(&JobObject::new(job, &job.state(&context.store)))));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod live;
 mod many;
-mod pager;
+pub(crate) mod pager;
 mod printer;
 mod runs;
 
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use outlive::{Code, FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Search, Stream, View};
 
 use crate::args::{Color, Logs};
-use crate::commands::Context;
+use crate::commands::{Context, project};
 use crate::failure::Failure;
 use crate::render::{is_coloured, note, width};
 use crate::served;
@@ -27,6 +27,12 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
     let is_of_many = arguments.jobs.len() != 1;
     let resumed = served::is_resumed().then(|| resumed(arguments));
     let arguments = resumed.as_ref().unwrap_or(arguments);
+    if let (Some(since), Some(until)) = (arguments.since, arguments.until)
+        && since > until
+    {
+        let hint = "--since is the earlier time, --until the later one";
+        return Err(Failure::usage("logs: --until is before --since, so that nothing is between", hint));
+    }
     let jobs = chosen(context, arguments)?;
     let had_ended: Vec<bool> = jobs.iter().map(|job| job.state(&context.store).status.has_ended()).collect();
     let search = search(arguments)?;
@@ -55,7 +61,7 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
         runs.drain(..place.unwrap_or(0));
         for (job, wanted) in &runs {
             if is_joined {
-                note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).words()));
+                note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).summary()));
             }
             let mut reading = Reading::new(context, wanted, job, search.clone(), form)
                 .map_err(|error| failure(job, &error))?;
@@ -130,6 +136,10 @@ fn chosen(context: &Context, arguments: &Logs) -> Result<Vec<Job>, Failure> {
                 .hint("`outlive session list` shows the sessions"));
         }
     }
+    // In the directory of a project, those of the project are meant.
+    if jobs.is_empty() {
+        jobs = project::newest_jobs_here(context)?;
+    }
     match jobs.is_empty() {
         true => Err(Failure::usage(
             "logs: whose?",
@@ -141,8 +151,8 @@ fn chosen(context: &Context, arguments: &Logs) -> Result<Vec<Job>, Failure> {
 
 /// Finds a job. A number alone is no job but, for a user of `tail`, a number of lines.
 fn find(context: &Context, reference: &str) -> Result<Job, Failure> {
-    context.store.find(reference, context.session.as_ref()).map_err(|error| {
-        let is_number = reference.bytes().all(|byte| byte.is_ascii_digit());
+    context.find(reference).map_err(|error| {
+        let is_number = !reference.is_empty() && reference.bytes().all(|byte| byte.is_ascii_digit());
         let failure = Failure::from(error);
         match is_number {
             true => failure.hint(format!("for the last {reference} lines: outlive logs -n {reference} JOB")),

@@ -1,4 +1,4 @@
-//! Showing a log in the user's pager.
+//! Showing a log or a guide in the user's pager.
 
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -7,7 +7,7 @@ use outlive_sys::signal::{Caught, Signal};
 use crate::failure::Failure;
 
 /// A pager that runs.
-pub(super) struct Pager {
+pub(crate) struct Pager {
     child: Child,
     /// Ctrl-C is for the pager, which stops searching and goes on; this program waits for it.
     _interrupts: Option<Caught>,
@@ -15,7 +15,7 @@ pub(super) struct Pager {
 
 impl Pager {
     /// Starts the one that the user wants, and returns what it reads from.
-    pub(super) fn start() -> Result<(Self, ChildStdin), Failure> {
+    pub(crate) fn start() -> Result<(Self, ChildStdin), Failure> {
         let named = ["OUTLIVE_PAGER", "PAGER"].into_iter().filter_map(|name| std::env::var(name).ok());
         let line =
             named.into_iter().find(|line| !line.trim().is_empty()).unwrap_or_else(|| "less".to_owned());
@@ -26,7 +26,7 @@ impl Pager {
             command.env("LESS", "FRX");
         }
         let failed = |why: &str| {
-            Failure::usage(format!("logs: the pager {line:?}: {why}"), "set PAGER to one that there is")
+            Failure::usage(format!("the pager {line:?}: {why}"), "set PAGER to one that there is")
         };
         let mut child = command.spawn().map_err(|error| failed(&error.to_string()))?;
         let input = child.stdin.take().ok_or_else(|| failed("it has no input"))?;
@@ -35,7 +35,7 @@ impl Pager {
     }
 
     /// Waits until the user leaves it.
-    pub(super) fn wait(mut self) {
+    pub(crate) fn wait(mut self) {
         // What a pager exits with says nothing about the log.
         self.child.wait().ok();
     }

@@ -64,7 +64,7 @@ pub(super) fn follow(
     let whole = super::resumed(arguments);
     let form = super::form(arguments, context.is_json);
     while let Some(job) = context.store.run_after(&last) {
-        note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).words()));
+        note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).summary()));
         let mut reading = Reading::new(context, &whole, &job, search.clone(), form)
             .map_err(|error| failure(&job, &error))?;
         let done = if reading.is_bytewise() { reading.copy(printer) } else { reading.show(printer) };

@@ -31,7 +31,33 @@ pub(crate) fn run(context: &Context, arguments: &Down) -> Result<ExitCode, Failu
         note(&format!("outlive: {file} is gone; this ends the jobs that were started from it"));
         return end(context, &project);
     }
-    end(context, &load(context, &arguments.project)?)
+    if is_outside(&arguments.project) {
+        let hint = "outlive kill JOB ends one job, outlive kill --all every one; `outlive list` shows them";
+        let here = here()?;
+        let message =
+            format!("down: no project is here: there is no {FILE} in {} or above it", here.display());
+        return Err(Failure::new(Code::NotFound, message).hint(hint));
+    }
+    let project = load(context, &arguments.project).map(Some).or_else(|failure| {
+        // A file with a mistake keeps nothing from being ended that was started from it.
+        if arguments.project.file.is_some() {
+            return Err(failure);
+        }
+        let left = outlive_project::left_up(&context.store, &here()?)?;
+        if left.is_some() {
+            report(&failure, context.is_json);
+            note("outlive: this ends all jobs that were started from it, in no particular order");
+        }
+        Ok::<_, Failure>(left)
+    })?;
+    match project {
+        Some(project) => end(context, &project),
+        None if context.is_json => print_json(&[(); 0]),
+        None => {
+            note("nothing is up");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }
 
 /// Ends them and tells of each.

@@ -15,7 +15,7 @@ use outlive_sys::signal::{interrupt_fd, interrupted};
 
 use crate::commands::Context;
 use crate::commands::project::{down, up};
-use crate::failure::{Failure, INTERRUPTED};
+use crate::failure::{Failure, end_interrupted};
 use crate::render::{ending, is_coloured, note, print_bytes};
 
 /// Colours of names, one after another: those that are read on light and dark grounds.
@@ -62,7 +62,7 @@ pub(super) fn run(
                     Ok(next) => progress = next.clone(),
                     Err(error) => break Err(error.into()),
                 }
-                up::tell(&progress, width_of(project), &mut told);
+                up::tell(&progress, (project, &[]), &shown.before, width_of(project), &mut told);
             }
             for (name, step) in &progress.jobs {
                 let is_shown = shown.names.as_ref().is_none_or(|names| names.contains(&name.as_str()));
@@ -111,7 +111,7 @@ pub(super) fn run(
         (true, true) => down::end(context, project),
         (true, false) => {
             note("\noutlive: the jobs go on; end them with: outlive down");
-            Ok(ExitCode::from(INTERRUPTED))
+            Ok(end_interrupted())
         }
         (false, _) => Ok(ExitCode::SUCCESS),
     }

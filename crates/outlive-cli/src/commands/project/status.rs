@@ -10,7 +10,7 @@ use crate::args::{List, Status};
 use crate::commands::project::{is_outside, load};
 use crate::commands::{Context, list};
 use crate::failure::Failure;
-use crate::render::{colour, is_coloured, one_line, print, print_json, table, width};
+use crate::render::{colour, is_coloured, note, one_line, print, print_json, table, width};
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -29,6 +29,13 @@ pub(crate) fn run(context: &Context, arguments: &Status) -> Result<ExitCode, Fai
         let session = project.session().to_string();
         return print_json(&Answer { project: &project.name, session, jobs: &jobs });
     }
+    if jobs.is_empty() {
+        note(&format!(
+            "no jobs in {}; `outlive up --help` and `outlive help projects` tell more",
+            project.file.display()
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
     let header = ["NAME", "STATUS", "TIME", "JOB", "AT"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(header).chain(jobs.iter().map(row)).collect();
     let is_coloured = is_coloured();
@@ -46,12 +53,13 @@ pub(crate) fn run(context: &Context, arguments: &Status) -> Result<ExitCode, Fai
 fn row(status: &JobStatus) -> Vec<String> {
     let none = || "-".to_owned();
     // The job of an earlier `up` says nothing of one that waits to be started.
-    let job = status.job.as_ref().filter(|_| status.waits_for.is_none());
+    let is_begun = status.waits_for.is_none() && status.state != outlive_project::NOT_STARTED;
+    let job = status.job.as_ref().filter(|_| is_begun);
     let time = job.and_then(JobRun::runtime_ms).map_or_else(none, format_duration);
     let id = job.map_or_else(none, |job| match &status.host {
         Some(host) => format!("{host}/{}", job.id()),
         None => job.id().to_owned(),
     });
-    let url = job.filter(|job| !job.status().has_ended()).and_then(JobRun::ready_url);
+    let url = job.filter(|job| !job.status().has_ended()).and_then(JobRun::ready_place);
     vec![status.name.clone(), one_line(&status.state), time, id, url.map_or_else(none, str::to_owned)]
 }

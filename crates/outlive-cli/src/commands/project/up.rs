@@ -1,10 +1,10 @@
 //! `outlive up`: start the jobs of a project, and tell what became of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{Conditions, Job, JobObject, WaitFor};
+use outlive::{Conditions, Job, JobId, JobObject, Status, WaitFor};
 use outlive_project::{Asked, FILE, Progress, Project, Rising, Step, StepState, bring_up};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::args::Up;
 use crate::commands::Context;
 use crate::commands::project::foreground::{self, Shown};
 use crate::commands::project::load;
-use crate::failure::{FAILED, Failure, INTERRUPTED};
+use crate::failure::{FAILED, Failure, end_interrupted};
 use crate::render::{counted, ending, note, one_line, print, print_json};
 
 /// How often `--wait` looks why a job is not ready yet. Most are by then, and nothing is said of them.
@@ -42,24 +42,22 @@ pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure
     catch_interrupt();
     let jobs = context.store.list(Some(&project.session())).map(|listing| listing.jobs).unwrap_or_default();
     tell_strangers(context, &project, &jobs);
+    let before: BTreeSet<JobId> = jobs.iter().map(|job| job.id().clone()).collect();
     let mut rising = bring_up(&context.store, &project, &asked)?;
     if arguments.foreground {
         return foreground::run(
             context,
             &project,
             &mut rising,
-            &Shown {
-                before: jobs.iter().map(|job| job.id().clone()).collect(),
-                names: if arguments.names.is_empty() { None } else { Some(wanted) },
-            },
+            &Shown { before, names: if arguments.names.is_empty() { None } else { Some(wanted) } },
             arguments.down,
         );
     }
     let mut patience = Patience::new(context, &project, arguments);
-    let progress = follow(&mut patience, &wanted, &mut rising)?;
+    let progress = follow(&mut patience, &wanted, &before, &mut rising)?;
     if interrupted() {
         note("\noutlive: no longer waiting; the jobs are started all the same. End them with: outlive down");
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(end_interrupted());
     }
     if context.is_json {
         print_json(&Answer {
@@ -112,7 +110,7 @@ impl<'a> Patience<'a> {
         let unready = outlive_project::unready(&self.context.store, self.project)?;
         for (name, why) in &unready {
             if self.told.insert(name.clone(), why.clone()).as_ref() != Some(why) && !self.context.is_json {
-                note(&one_line(&format!("outlive: {name} is not ready: {why}")));
+                note(&one_line(&format!("waiting for {name}: {why}")));
             }
         }
         if self.until.is_none_or(|until| now < until) {
@@ -135,6 +133,7 @@ impl<'a> Patience<'a> {
 fn follow(
     patience: &mut Patience<'_>,
     wanted: &[&str],
+    before: &BTreeSet<JobId>,
     rising: &mut Rising<'_>,
 ) -> Result<Progress, Failure> {
     let mut told = BTreeMap::new();
@@ -142,7 +141,7 @@ fn follow(
         let progress = rising.next(patience.step(), interrupt_fd())?.clone();
         if !patience.context.is_json {
             let width = wanted.iter().map(|name| name.len()).max().unwrap_or(0);
-            tell(&progress, width, &mut told);
+            tell(&progress, (patience.project, wanted), before, width, &mut told);
         }
         let is_known = |name: &&str| progress.jobs.get(*name).is_some_and(|step| !step.is_asked_for());
         let has_all = wanted.iter().all(is_known);
@@ -153,16 +152,31 @@ fn follow(
     }
 }
 
-/// Prints what is new; names are padded to a width.
-pub(super) fn tell(progress: &Progress, width: usize, told: &mut BTreeMap<String, Step>) {
-    for (name, step) in &progress.jobs {
+/// Prints what is new, in the order of the file: what comes after a job of `wanted` of which nothing is known yet is told later. Names
+/// are padded to a width. Jobs `before` ran before this command.
+pub(super) fn tell(
+    progress: &Progress,
+    (project, wanted): (&Project, &[&str]),
+    before: &BTreeSet<JobId>,
+    width: usize,
+    told: &mut BTreeMap<String, Step>,
+) {
+    let is_unknown = |name: &str| wanted.contains(&name) && !progress.jobs.contains_key(name);
+    for job in &project.jobs {
+        let name = &job.name;
+        if is_unknown(name) && !progress.is_over {
+            break;
+        }
+        let Some(step) = progress.jobs.get(name) else { continue };
         if told.get(name) == Some(step) || step.is_asked_for() {
             continue;
         }
+        let ran_before = step.job.as_ref().is_some_and(|job| before.contains(job));
         let why = step.why.as_deref().unwrap_or_default();
         let id = step.id().unwrap_or_default();
         let words = match step.state {
             StepState::Waiting => format!("waits for {why}"),
+            StepState::Started | StepState::Restarted if ran_before => format!("runs as {id}"),
             StepState::Started => format!("started {id}"),
             StepState::Restarted => format!("restarted as {id}: {why} changed"),
             StepState::Kept => format!("runs as {id}"),
@@ -217,12 +231,7 @@ fn wait_ready_there(patience: &mut Patience<'_>, name: &str) -> Result<bool, Fai
 
 /// Names the live jobs of the session that the file does not have any more.
 fn tell_strangers(context: &Context, project: &Project, jobs: &[Job]) {
-    let is_known = |job: &Job| {
-        let names = project.jobs.iter().map(|known| &known.name);
-        names.chain(project.templates.iter().map(|known| &known.name)).any(|name| job.name() == Some(name))
-    };
-    for job in jobs.iter().filter(|job| job.name().is_some() && job.spec().parent.is_none() && !is_known(job))
-    {
+    for job in jobs.iter().filter(|job| outlive_project::is_stranger(project, job)) {
         if job.state(&context.store).is_live() {
             note(&format!(
                 "outlive: {0} runs and is not in the file; end it with: outlive kill {0}",
@@ -232,10 +241,10 @@ fn tell_strangers(context: &Context, project: &Project, jobs: &[Job]) {
     }
 }
 
-/// Waits until all jobs are ready that say when they are; `false` if one cannot be any more.
+/// Waits until all jobs are ready that say when they are; `false` if one cannot be any more, or another has failed.
 fn wait_ready(patience: &mut Patience<'_>, progress: &Progress) -> Result<bool, Failure> {
     let (context, session) = (patience.context, patience.project.session());
-    let mut is_ready = true;
+    let (mut is_ready, mut unchecked) = (true, Vec::new());
     for (name, step) in &progress.jobs {
         let Some(job) = &step.job else { continue };
         if step.host.is_some() {
@@ -244,7 +253,11 @@ fn wait_ready(patience: &mut Patience<'_>, progress: &Progress) -> Result<bool, 
         }
         let mut job = context.store.find(job.as_str(), Some(&session))?;
         // One that sleeps until its time is not to be ready before.
-        if !job.spec().can_be_ready() || job.spec().options.schedule.is_set() {
+        if job.spec().options.schedule.is_set() {
+            continue;
+        }
+        if !job.spec().can_be_ready() {
+            unchecked.push(job);
             continue;
         }
         let waited = loop {
@@ -271,7 +284,7 @@ fn wait_ready(patience: &mut Patience<'_>, progress: &Progress) -> Result<bool, 
         let name = job.name().unwrap_or_default();
         match (waited.is_reached && !object.status.has_ended(), waited.can_still_come) {
             (true, _) if !context.is_json => {
-                let url = object.ready_url.map(|url| format!(" at {url}")).unwrap_or_default();
+                let url = object.ready_place.map(|place| format!(" at {place}")).unwrap_or_default();
                 print(&format!("{name} is ready{url}\n"));
             }
             (true, _) => {}
@@ -280,6 +293,16 @@ fn wait_ready(patience: &mut Patience<'_>, progress: &Progress) -> Result<bool, 
                 note(&format!("outlive: {name} is not ready: {}; see: outlive why {name}", ending(&object)));
                 is_ready = false;
             }
+        }
+    }
+    // Of those that say nothing of when they are ready, what is known now that all others are: one that cannot begin has ended.
+    for job in unchecked {
+        let object = JobObject::new(&job, &job.state(&context.store));
+        let has_failed = object.status.has_ended() && object.status != Status::Completed;
+        if has_failed && context.store.run_after(&job).is_none() {
+            let name = job.name().unwrap_or_default();
+            note(&format!("outlive: {}; see: outlive why {name}", ending(&object)));
+            is_ready = false;
         }
     }
     Ok(is_ready)

@@ -8,10 +8,10 @@ use crate::args::Why;
 use crate::commands::Context;
 use crate::commands::project::{is_outside, load};
 use crate::failure::Failure;
-use crate::render::{one_line, print, print_json};
+use crate::render::{for_stdout, note, one_line, print, print_json};
 
 pub(crate) fn run(context: &Context, arguments: &Why) -> Result<ExitCode, Failure> {
-    let find = || context.store.find(&arguments.name, context.session.as_ref());
+    let find = || context.find(&arguments.name);
     let causes = match is_outside(&arguments.project) {
         true => outlive_project::why_alone(&context.store, find()?),
         false => {
@@ -32,9 +32,19 @@ pub(crate) fn run(context: &Context, arguments: &Why) -> Result<ExitCode, Failur
     let mut text = String::new();
     for cause in &causes {
         let indent = "  ".repeat(cause.depth);
-        text += &format!("{indent}{}\n", one_line(&cause.text));
-        cause.output.iter().for_each(|line| text += &format!("{indent}  | {line}\n"));
+        let line = format!("{indent}{}", one_line(&cause.text));
+        text += &format!("{}\n", for_stdout(&line, &format!("{indent}  ")));
+        for line in &cause.output {
+            let line = format!("{indent}  | {line}");
+            text += &format!("{}\n", for_stdout(&line, &format!("{indent}  | ")));
+        }
     }
     print(&text);
+    if let Some(quoted) = causes.iter().find_map(|cause| cause.quoted.as_ref()) {
+        let name = &quoted.name;
+        let errors = format!("; what went wrong: outlive logs -i --grep 'error|fail' {name}");
+        let errors = if quoted.has_failed { errors } else { String::new() };
+        note(&format!("more of it: outlive logs -n 40 {name}{errors}"));
+    }
     Ok(ExitCode::SUCCESS)
 }

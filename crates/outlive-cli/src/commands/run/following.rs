@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::args::Timeout;
 use crate::commands::Context;
-use crate::failure::{FAILED, Failure, INTERRUPTED};
+use crate::failure::{FAILED, Failure, end_interrupted};
 use crate::render::{ending, note, print_json};
 use crate::served;
 
@@ -127,7 +127,7 @@ pub(super) fn follow(context: &Context, job: &Job, limit: Timeout, kills: bool) 
             let request = Kill { by: "Ctrl-C of outlive run".to_owned(), ..Kill::default() };
             context.store.kill(job, &request).map_err(|error| Failure::from(error).during("run"))?;
             note(&format!("\noutlive: {} ended", job.id()));
-            Ok(ExitCode::from(INTERRUPTED))
+            Ok(end_interrupted())
         }
         Streamed::LetGo => Ok(let_go(job)),
         Streamed::TimeOver(_) => {
@@ -194,7 +194,7 @@ pub(super) fn yield_when(context: &Context, job: &Job, patience: &Patience) -> R
 /// Ctrl-C ends the waiting, never the job.
 fn let_go(job: &Job) -> ExitCode {
     note(&format!("\noutlive: no longer waiting; {0} goes on. Stop it with: outlive kill {0}", job.id()));
-    ExitCode::from(INTERRUPTED)
+    end_interrupted()
 }
 
 /// Passes a piece on; `false` if Ctrl-C came while it waited for the reader.

@@ -2,8 +2,9 @@
 
 mod following;
 mod placement;
+mod word;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
@@ -28,6 +29,10 @@ use crate::served;
 
 /// How much of our own input is passed on at a time.
 const INPUT_PIECE: usize = 64 << 10;
+
+/// Options of `run` that a user may well write behind the command.
+const LATE_OPTIONS: [&str; 9] =
+    ["--name", "--wait", "--cwd", "--env", "--group", "--ensure", "--timeout", "--session", "--notify"];
 
 /// A command may leave its input unread for as long as it lives; no clock overflows by so much.
 const INPUT_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -188,8 +193,15 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
         return Err(Failure::usage("run: --on-exit has no line to run", "leave it out, or write a line"));
     }
     let is_line = arguments.begins_with_line();
+    if !arguments.is_program && !is_line {
+        warn_of_late_option(&arguments.command);
+    }
     let mut request = match arguments.command.as_slice() {
         [] => return Err(Failure::usage("run: there is no command to run", hint)),
+        // Executed as a program, it fails at once, with the reason.
+        [word] if !arguments.is_program && is_unknown_here(context, &arguments, word) => {
+            Request::argv([word])
+        }
         [line] if !arguments.is_program => Request::shell(line),
         [line, word, ..] if is_line => {
             let (line, word) = (line.to_string_lossy(), word.to_string_lossy());
@@ -234,6 +246,28 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     Ok(request)
 }
 
+/// Tells whether a command of one word can only fail, by what is known of where and when it is started.
+fn is_unknown_here(context: &Context, arguments: &Run, word: &OsStr) -> bool {
+    let choices = &arguments.options.0;
+    let is_later = !arguments.after.is_empty() || choices.queue.is_some() || choices.schedule.is_some();
+    let has_shell = arguments.shell.is_some() || context.store.config().job.shell.is_some();
+    // The session or the engine may have a directory and variables of its own.
+    let is_plain = arguments.engine.is_none()
+        && arguments.env.iter().all(|(name, _)| name != "PATH" && name != "BASH_ENV")
+        && context.own_session().is_ok_and(|session| session == outlive::SessionName::default());
+    is_plain && !is_later && !has_shell && word::is_unknown(word, arguments.cwd.as_deref())
+}
+
+/// Says of an option that ends the command, and that `run` has as well, whose it is: most likely it was meant for outlive.
+fn warn_of_late_option(command: &[OsString]) {
+    let is_ours = |word: &&OsString| LATE_OPTIONS.iter().any(|option| word.to_str() == Some(option));
+    let late = command.iter().skip(1).rev().take(2).find(is_ours);
+    if let (Some(late), [program, ..], true) = (late, command, io::stderr().is_terminal()) {
+        let (late, program) = (late.to_string_lossy(), program.to_string_lossy());
+        note(&format!("outlive: {late} is passed to {program}; options of outlive stand before the command"));
+    }
+}
+
 /// Finds the job that another is to be started after, and what must hold of it.
 fn after(context: &Context, text: &str) -> Result<After, Failure> {
     let (reference, milestone) = match text.rsplit_once('@') {
@@ -250,7 +284,7 @@ fn after(context: &Context, text: &str) -> Result<After, Failure> {
             })?,
         ),
     };
-    let job = context.store.find(reference, context.session.as_ref())?;
+    let job = context.find(reference)?;
     Ok(After { job: job.id().clone(), milestone })
 }
 
@@ -258,7 +292,7 @@ fn after(context: &Context, text: &str) -> Result<After, Failure> {
 fn stdin_from(context: &Context, text: &str, is_new: bool) -> Result<StdinFrom, Failure> {
     let named = text.rsplit_once(':').and_then(|(job, stream)| Some((job, Stream::parse(stream)?)));
     let (reference, stream) = named.unwrap_or((text, Stream::Stdout));
-    let find = |reference: &str| context.store.find(reference, context.session.as_ref());
+    let find = |reference: &str| context.find(reference);
     let job = find(reference).map_err(|error| match text.rsplit_once(':') {
         Some((job, stream)) if named.is_none() && !matches!(find(job), Err(FindError::Unknown(..))) => {
             let message = format!("run: --stdin-from {text}: a job has no stream {stream:?}");
@@ -291,14 +325,16 @@ pub(crate) fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result
     print(&format!("{host}{}\n", job.id()));
     if io::stdout().is_terminal() {
         // What comes next: to look at a terminal is to be in it.
-        let look = if job.spec().options.pty { "attach" } else { "logs -f" };
+        let is_terminal = job.spec().options.pty;
+        let look = if is_terminal { "attach" } else { "logs -f" };
+        let leave = if is_terminal { format!(" ({} d leaves it)", attach::PREFIX) } else { String::new() };
         let state = job.state(&context.store);
         note(&match pid {
-            Some(pid) => format!("running as pid {pid}; outlive {look} {}", job.id()),
+            Some(pid) => format!("running as pid {pid}; outlive {look} {}{leave}", job.id()),
             None if state.status == Status::Queued => {
                 format!("{}; outlive show {}", state.summary(), job.id())
             }
-            None => format!("runs already; outlive {look} {}", job.id()),
+            None => format!("runs already; outlive {look} {}{leave}", job.id()),
         });
     }
     Ok(ExitCode::SUCCESS)

@@ -14,6 +14,7 @@ pub(super) fn take(arguments: &mut Run) -> Result<Option<Placement>, Failure> {
         partition: arguments.partition.take(),
         time_ms: arguments.time.map(millis),
         cutoff_ms: arguments.cutoff.map(millis),
+        node_store: arguments.node_store.take(),
         ..Placement::by(arguments.engine.unwrap_or(Engine::Slurm))
     };
     if arguments.engine.is_none() {
@@ -21,7 +22,7 @@ pub(super) fn take(arguments: &mut Run) -> Result<Option<Placement>, Failure> {
         let hint = "say which engine: --engine slurm, or --on NAME of one in [hosts] of config.toml";
         return match is_asked {
             true => Err(Failure::usage(
-                "run: --cpus, --gpus, --partition, --time and --cutoff are for an engine",
+                "run: --cpus, --gpus, --partition, --time, --cutoff and --node-store are for an engine",
                 hint,
             )),
             false => Ok(None),

@@ -49,11 +49,24 @@ impl Settings {
         if !self.is_there {
             return Ok(None);
         }
-        let mut name = self.path.clone().into_os_string();
-        name.push(".before-outlive");
-        let copy = PathBuf::from(name);
+        let copy = self.backup();
         write(&copy, &self.text, &self.path).map_err(|error| failed(&copy, &error))?;
         Ok(Some(copy))
+    }
+
+    /// Removes the copy beside the file where it is the same as this text: nothing is lost that it would bring back.
+    pub(super) fn forget_backup(&self, text: &str) {
+        let copy = self.backup();
+        if read(&copy).is_ok_and(|before| before == text) {
+            // One that cannot be removed does no harm.
+            fs::remove_file(&copy).ok();
+        }
+    }
+
+    fn backup(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".before-outlive");
+        PathBuf::from(name)
     }
 
     /// Removes the file.

@@ -28,11 +28,15 @@ pub(super) fn run(arguments: &Setup, is_json: bool) -> Result<ExitCode, Failure>
     let kept = kept(shell, &settings.text);
     let text = if arguments.remove { kept } else { kept + &own };
     let is_changed = text != settings.text;
-    let backup = if is_changed { settings.back_up()? } else { None };
+    // The copy is of the file before it had the line: taking the line out makes none.
+    let backup = if is_changed && !arguments.remove { settings.back_up()? } else { None };
     match is_changed {
         true if text.is_empty() => settings.remove()?,
         true => settings.replace(&text)?,
         false => {}
+    }
+    if arguments.remove {
+        settings.forget_backup(&text);
     }
     let object = json!({
         "shell": shell.to_string(),

@@ -107,6 +107,7 @@ impl NeverStarted {
     /// Returns the reason alone, in a few words: `no such file`.
     pub fn cause(&self) -> String {
         match self.errno {
+            Some(2) if self.step == "directory" => "no such directory".to_owned(),
             Some(2) => "no such file".to_owned(),
             Some(errno) => errno_text(errno),
             None => self.detail.clone().unwrap_or_else(|| self.step.clone()),

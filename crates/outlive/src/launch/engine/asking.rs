@@ -1,8 +1,10 @@
-//! Asks the engine while jobs are waited for that it places: one that is gone without a record of ours would be waited for without end.
+//! Asks the engine about jobs that it places, while they are waited for or their ends are to be told: one that is gone without a record
+//! of ours would be waited for without end.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::job::Job;
 use crate::store::Store;
@@ -15,7 +17,32 @@ pub(crate) struct Asking {
     _until: Option<Sender<()>>,
 }
 
+/// When the engine was last asked in passing.
+#[derive(Debug, Default)]
+pub(crate) struct LastAsked(Mutex<Option<Instant>>);
+
+impl LastAsked {
+    /// Tells whether it is time to ask again; then it counts as asked.
+    fn is_due(&self) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= EVERY);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
 impl Store {
+    /// Asks the engine about those of the jobs that it places, unless this program did so a moment ago: what is found out is written down.
+    pub(crate) fn ask_now_and_then(&self, mut jobs: Vec<Job>) {
+        jobs.retain(|job| job.spec().placement.is_some());
+        if !jobs.is_empty() && self.last_asked.is_due() {
+            let mut states: Vec<_> = jobs.iter().map(|job| job.state(self)).collect();
+            self.ask_engine(&mut jobs.iter().zip(states.iter_mut()).collect::<Vec<_>>());
+        }
+    }
+
     /// Asks the engine now and then about those of the jobs that it places.
     pub(crate) fn ask_while_waiting(&self, jobs: &[Job]) -> Asking {
         let is_asked = |job: &&Job| job.spec().placement.is_some() && !job.state(self).status.has_ended();

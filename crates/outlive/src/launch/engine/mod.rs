@@ -8,10 +8,11 @@
 //! is free and nothing noted, both were killed before: the next front end that looks gives the job up.
 
 mod asking;
+mod on_node;
 mod slurm;
 
 use std::borrow::Cow;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable, lock};
 
+pub(crate) use self::asking::LastAsked;
+use self::on_node::Ended;
 pub use self::slurm::EngineError;
 use self::slurm::{Look, Stage};
 use crate::control::{Kill, Killed};
@@ -42,6 +45,9 @@ const BEGINNING: Duration = Duration::from_secs(10);
 
 /// How long the engine may take to end a job that this machine cannot reach, beyond the job's own grace.
 const ENDING: Duration = Duration::from_secs(30);
+
+/// How long the lock of a submission is waited for: a front end that only looks holds it for an instant.
+const CANCELLING: Duration = Duration::from_millis(200);
 
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(50);
@@ -168,6 +174,7 @@ impl Store {
         }
         let names: Vec<String> = asked.iter().map(|(job, _)| slurm::name(job)).collect();
         let looked = slurm::look(&names);
+        let mut ended = Ended::default();
         for (job, state) in &mut asked {
             let found = match &looked {
                 Ok(found) => found.iter().find(|look| look.name == slurm::name(job)),
@@ -176,8 +183,12 @@ impl Store {
                     continue;
                 }
             };
-            **state = self.judged(job, state, found);
+            **state = match job.node_store() {
+                Some(_) => self.judged_on_node(job, state, found, &mut ended),
+                None => self.judged(job, state, found),
+            };
         }
+        self.bring_home(ended, &mut asked);
     }
 
     /// Decides what the engine's word means for a job.
@@ -188,13 +199,17 @@ impl Store {
             // It has not looked at it yet.
             Some(Look { stage: Stage::Waits, reason, .. }) if reason == "None" => state.clone(),
             Some(Look { stage: Stage::Waits, reason, .. }) => waits_for(format!("slurm: {reason}")),
+            // As its keeper says.
+            Some(Look { stage: Stage::Runs, .. }) if state.status == Status::Running => state.clone(),
             Some(Look { stage: Stage::Runs, .. }) => waits_for("slurm begins it".to_owned()),
             // What goes on at a node that cannot be reached is not known.
             Some(Look { stage: Stage::Unsure, word, .. }) => waits_for(format!("slurm says {word}")),
             Some(Look { stage: Stage::Over, word, .. }) => {
                 let detail = format!("slurm says {word}");
-                let cause = match job.cancel_submitted(Point::CancelRename) {
-                    Ok(()) => never_queued(detail),
+                let cancelled = job.cancel_submitted(Point::CancelRename);
+                let cause = match &cancelled {
+                    Ok(_) => never_queued(detail),
+                    Err(_) if job.is_being_cancelled() => return waits_for(detail),
                     Err(_) => Cause::Lost { why: format!("{detail}, and its keeper left no record") },
                 };
                 // A keeper that lives holds the job's lock, and then nothing is written.
@@ -210,8 +225,14 @@ impl Store {
     /// Ends a job that no node has begun, or that a node runs which cannot be asked from here; `None` if its keeper is to be asked.
     pub(crate) fn kill_placed(&self, job: &Job, state: &State, kill: &Kill) -> Option<Killed> {
         job.spec().placement.as_ref()?;
-        if state.status == Status::Queued && job.cancel_submitted(Point::CancelRename).is_ok() {
+        if job.node_store().is_some() && (state.status == Status::Queued || state.is_elsewhere()) {
+            return self.kill_on_node(job, kill);
+        }
+        if state.status == Status::Queued
+            && let Ok(cancelled) = job.cancel_submitted(Point::CancelRename)
+        {
             self.recover_placed(job, Cause::Kill { by: kill.by.clone() });
+            drop(cancelled);
             // One that stays in the engine's queue finds that it was cancelled.
             fault::step(Point::Cancel, || Ok(slurm::cancel(job).ok())).ok();
             return Some(Killed::default());
@@ -326,10 +347,21 @@ impl Job {
         Some(if is_there(file::SUBMITTED) { Status::Queued } else { Status::Starting })
     }
 
-    /// Ends it before any node has begun it; an error if one has, or it was ended before.
-    fn cancel_submitted(&self, point: Point) -> io::Result<()> {
+    /// Ends it before any node has begun it; an error if one has, or it was ended before. What is returned is to be dropped when its
+    /// outcome is written: until then no other front end says why it ended.
+    fn cancel_submitted(&self, point: Point) -> io::Result<File> {
         let dir = self.dir()?;
-        fault::step(point, || durable::rename(&dir, file::SUBMITTED, file::CANCELLED))
+        let submitted = durable::open_ro(&dir, file::SUBMITTED)?;
+        // Held by the engine's command while it submits the job; then others may have to guess for a moment.
+        lock::lock_within(&submitted, CANCELLING).ok();
+        fault::step(point, || durable::rename(&dir, file::SUBMITTED, file::CANCELLED))?;
+        Ok(submitted)
+    }
+
+    /// Tells whether a front end has cancelled it and is about to write down why.
+    fn is_being_cancelled(&self) -> bool {
+        let file = self.dir().and_then(|dir| durable::open_ro(dir, file::CANCELLED));
+        lock::is_held(file.and_then(|file| lock::try_lock(file, lock::Kind::Shared)))
     }
 
     /// Gives it up if the program that was to submit it is gone, and the engine's command with it, before it was known that the engine has
@@ -341,7 +373,7 @@ impl Job {
         if lock::is_held(is_free) || self.is_noted() {
             return None;
         }
-        self.cancel_submitted(Point::AbandonRename).ok()?;
+        let _cancelled = self.cancel_submitted(Point::AbandonRename).ok()?;
         Some(self.why_cancelled())
     }
 
@@ -359,8 +391,9 @@ impl Job {
         !file.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Tells whether a front end has ended it before any node began it.
+    /// Tells whether a front end has ended it before any node began it, and died before it could write that down.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.dir().is_ok_and(|dir| durable::open_ro(dir, file::CANCELLED).is_ok())
+            && !self.is_being_cancelled()
     }
 }

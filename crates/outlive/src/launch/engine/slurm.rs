@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -56,6 +57,8 @@ pub(super) struct Look {
     pub(super) stage: Stage,
     pub(super) word: String,
     pub(super) reason: String,
+    /// Where it runs or ran; empty: it was not begun.
+    pub(super) node: String,
 }
 
 /// Names a job for the engine: by what is never used again.
@@ -73,24 +76,40 @@ pub(super) fn own_number() -> Option<String> {
     std::env::var("SLURM_JOB_ID").ok()
 }
 
+/// Tells whether the engine has started the job that this process runs in before.
+pub(super) fn is_started_again() -> bool {
+    std::env::var("SLURM_RESTART_COUNT").is_ok_and(|count| count != "0")
+}
+
 /// Submits a job; returns its number. What reads the script holds the lock of the file `submitted`, as this process does.
 pub(super) fn submit(store: &Store, job: &Job, mut submitted: &File) -> Result<String, EngineError> {
     let failed = |error| EngineError::Command("sbatch", error);
     let refused = |what: &str| EngineError::Refused("sbatch", what.to_owned());
     let placement = job.spec().placement.as_ref().ok_or_else(|| refused("it is not asked for"))?;
     let program = std::env::current_exe().map_err(failed)?;
-    let words = store.helper_arguments("placed", job.spec());
+    let words = store.placed_arguments(job);
     let words: Vec<String> = std::iter::once(program.as_os_str().as_bytes())
         .chain(words.iter().skip(1).map(Vec::as_slice))
         .map(|word| quote(&String::from_utf8_lossy(word)))
         .collect();
-    let script = format!("#!/bin/sh\nexec {}\n", words.join(" "));
+    let mut script = format!("#!/bin/sh\nexec {}", words.join(" "));
+    if job.node_store().is_some() {
+        // The node has no other way to know the job. Not as a word: what programs are started with, others can see.
+        let spec = serde_json::to_string(job.spec()).map_err(|error| failed(error.into()))?;
+        let end = name(job);
+        script += &format!(" --given <<'{end}'\n{spec}\n{end}");
+    }
+    script.push('\n');
     submitted.write_all(script.as_bytes()).and_then(|()| submitted.rewind()).map_err(failed)?;
     let mut command = Command::new("sbatch");
     command.args(["--parsable", "--no-requeue", "--chdir=/"]);
     command.arg(format!("--job-name={}", name(job))).arg(format!("--export={PASSED_ON}"));
     let mut output = OsStr::new("--output=").to_owned();
-    output.push(job.path().join(file::ENGINE_LOG));
+    output.push(match job.node_store() {
+        // A node without the directory starts nothing.
+        Some(_) => PathBuf::from("/dev/null"),
+        None => job.path().join(file::ENGINE_LOG),
+    });
     command.arg(output).args(options(placement));
     command.stdin(submitted.try_clone().map_err(failed)?);
     let said = run("sbatch", &mut command)?;
@@ -101,7 +120,8 @@ pub(super) fn submit(store: &Store, job: &Job, mut submitted: &File) -> Result<S
 }
 
 fn options(placement: &Placement) -> Vec<String> {
-    let Placement { engine: _, cpus, memory_bytes, gpus, partition, time_ms, cutoff_ms: _ } = placement;
+    let Placement { engine: _, cpus, memory_bytes, gpus, partition, time_ms, cutoff_ms: _, node_store: _ } =
+        placement;
     let mut options = Vec::new();
     options.extend(cpus.map(|cpus| format!("--cpus-per-task={cpus}")));
     options.extend(memory_bytes.map(|bytes| format!("--mem={}K", bytes.div_ceil(1024))));
@@ -117,7 +137,7 @@ fn options(placement: &Placement) -> Vec<String> {
 /// Looks for jobs by their names, ended ones too as long as the engine remembers them.
 pub(super) fn look(names: &[String]) -> Result<Vec<Look>, EngineError> {
     let mut command = Command::new("squeue");
-    command.args(["--noheader", "--states=all", "--format=%i|%j|%T|%r"]);
+    command.args(["--noheader", "--states=all", "--format=%i|%j|%T|%r|%N"]);
     command.arg(format!("--name={}", names.join(",")));
     Ok(run("squeue", command.stdin(Stdio::null()))?.lines().filter_map(parse).collect())
 }
@@ -135,7 +155,8 @@ fn parse(line: &str) -> Option<Look> {
         | "BOOT_FAIL" => Stage::Over,
         _ => Stage::Unsure,
     };
-    Some(Look { number, name, stage, word, reason })
+    let node = fields.next().filter(|node| node != "(null)").unwrap_or_default();
+    Some(Look { number, name, stage, word, reason, node })
 }
 
 /// Cancels a job: by its name, and by its number where that is known, so that no other job is ever meant.
@@ -218,5 +239,8 @@ mod tests {
         assert_eq!(stage("7|outlive-a|TIMEOUT|TimeLimit"), Some(Stage::Over));
         assert_eq!(stage("7|outlive-a|NODE_FAIL|None"), Some(Stage::Unsure));
         assert_eq!(stage("nothing"), None);
+        let node = |line| parse(line).map(|look| look.node);
+        assert_eq!(node("7|outlive-a|RUNNING|None|n1").as_deref(), Some("n1"));
+        assert_eq!(node("7|outlive-a|CANCELLED|None|").as_deref(), Some(""));
     }
 }
