@@ -5,16 +5,22 @@ import assert from 'node:assert/strict'
 // OUTLIVE_TEST_FLOOD: for how long the floods print, all together.
 const seconds = Number(process.env.OUTLIVE_TEST_FLOOD ?? 10)
 const RATE = 1e7
+// Lines of so many bytes, one flood after the other.
+const LENGTHS = [200_000, 2000, 80, 8]
 
-// Prints this many lines of a length, at most 10 MB a second. On a busy machine it takes longer and prints the same.
+// Lines are printed in blocks of a power of ten, whose numbers begin alike: to make each line by itself would be too slow for short ones.
+const blockOf = (length) => 10 ** Math.floor(Math.log10(500_000 / length))
+const countOf = (length) => Math.round((RATE * seconds) / LENGTHS.length / length / blockOf(length)) * blockOf(length)
+
+// Prints this many lines of a length, each with its number, at most 10 MB a second. On a busy machine it takes longer and prints the same.
 const printer = (length, count) => `exec python3 -c 'import sys, time
-many, rest, out, begun, at = ${Math.round(500000 / length)}, b"x" * ${length - 8} + b"\\n", sys.stdout.buffer, time.monotonic(), 0
-while at < ${count}:
-    next = min(${count}, at + many)
-    out.write(b"".join(b"%07d" % (line % 10000000) + rest for line in range(at, next)))
+block, digits, rest, out = ${blockOf(length)}, ${Math.log10(blockOf(length))}, b"x" * ${length - 8} + b"\\n", sys.stdout.buffer
+lines = b"".join(b"#" * (7 - digits) + (b"%07d" % line)[7 - digits:] + rest for line in range(block))
+begun = time.monotonic()
+for at in range(0, ${count}, block):
+    out.write(lines.replace(b"#" * (7 - digits), (b"%07d" % (at % 10000000))[:7 - digits]))
     out.flush()
-    at = next
-    time.sleep(max(0, begun + at * ${length} / ${RATE} - time.monotonic()))'`
+    time.sleep(max(0, begun + (at + block) * ${length} / ${RATE} - time.monotonic()))'`
 
 // The tasks of the page's main thread, by the browser's own record: how long each took, and how much of that it ran.
 function tasksOf(trace) {
@@ -25,7 +31,7 @@ function tasksOf(trace) {
 
 async function floods(world, page, length, { say }) {
   const name = `flood-${length}`
-  const count = Math.round((RATE * seconds) / 3 / length)
+  const count = countOf(length)
   const job = world.run(name, printer(length, count))
   await world.browser.startTracing(page, { categories: ['toplevel', 'disabled-by-default-devtools.timeline'] })
   await world.go(page, name)
@@ -56,7 +62,7 @@ async function floods(world, page, length, { say }) {
 
 export async function holdsMuch(world, { until, say, photograph, pictures }) {
   const page = await world.page()
-  for (const length of [2000, 80, 8]) await floods(world, page, length, { say })
+  for (const length of LENGTHS) await floods(world, page, length, { say })
   await page.keyboard.press('Escape')
   // A thousand starts and ends are told while they happen; the list is asked for once at a time.
   const asked = new Set()

@@ -55,6 +55,23 @@ export async function reads(world, { until, say }) {
   say('a million lines: scrolled, found, followed, copied, by stream and with times')
 }
 
+export async function readsLong(world, { until, say }) {
+  world.run('long', `python3 -c 'for line in range(1, 1001): print(line, "x" * 20000)'; exec sleep 600`)
+  const page = await world.page()
+  await world.go(page, 'long')
+  await until(page, () => document.querySelector('.panel .foot').textContent.startsWith('1,000 lines'))
+  for (const part of [1, 0.35, 0.7, 0]) {
+    await page.evaluate((part) => { const pane = document.querySelector('.lines'); pane.scrollTop = pane.scrollHeight * part }, part)
+    await until(page, (part) => {
+      const lines = [...document.querySelectorAll('.line')].map((line) => [line.firstChild.textContent, line.querySelector('.text').textContent])
+      return lines.length > 10 && Math.abs(Number(lines[0][0]) - part * 1000) < 50 && lines.every(([number, text]) => text.startsWith(`${number} xxx`) && / … 9.8 KiB more are in the download$/.test(text))
+    }, part)
+  }
+  await page.context().close()
+  world.outlive('kill', '--force', 'long')
+  say('long lines: wherever the bar is, the beginning of each')
+}
+
 export async function findsMore(world, { until, say }) {
   world.run('grows', 'n=0; while read a; do n=$((n+1)); echo "match $n"; echo other; done', '--stdin', 'open')
   const page = await world.page()

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { holdsMuch } from './flood.mjs'
-import { findsMore, reads } from './log.mjs'
+import { findsMore, reads, readsLong } from './log.mjs'
 import { seesMachines } from './machines.mjs'
 import { answers, types, walks } from './typing.mjs'
 import { LIMIT, World } from './world.mjs'
@@ -394,7 +394,7 @@ try {
   await fill()
   if (pictures) await takePictures()
   const only = process.env.OUTLIVE_TEST_ONLY?.split(',')
-  for (const step of [looks, acts, reads, findsMore, types, answers, walks, survives, resists, belongs, repeats, leads, rewinds, seesMachines, travels, isAccessible, holdsMuch]) if (!only || only.includes(step.name)) await step(world, { until, say, photograph, pictures })
+  for (const step of [looks, acts, reads, readsLong, findsMore, types, answers, walks, survives, resists, belongs, repeats, leads, rewinds, seesMachines, travels, isAccessible, holdsMuch]) if (!only || only.includes(step.name)) await step(world, { until, say, photograph, pictures })
   assert.deepEqual(world.problems, [], 'the console is quiet')
 } finally {
   await world.end()

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use outlive::{EventScope, Job, Request, Store, Until, WaitFor};
+use outlive::{EventScope, Job, Request, Store, Until, WaitFor, WaitReason};
 use outlive_bench::{
     Failure, Options, Samples, World, beside, conclude, end, finish, go_on, judge, sum_of_lines,
 };
@@ -94,10 +94,18 @@ fn run() -> Result<bool, Failure> {
     for _ in 0..rounds.min(60) {
         go_on()?;
         library.add(bench.wait_once(|job| {
-            let events = Some(EventScope { session: None, since: None });
-            let jobs = std::slice::from_ref(job);
-            let wait = WaitFor { events, until: Until::Any, limit: Some(PATIENCE), ..WaitFor::exits(jobs) };
-            store.wait_for(&wait).map(drop).map_err(|error| error.to_string())
+            let (jobs, mut since) = (std::slice::from_ref(job), None);
+            loop {
+                let events = Some(EventScope { session: None, since });
+                let wait =
+                    WaitFor { events, until: Until::Any, limit: Some(PATIENCE), ..WaitFor::exits(jobs) };
+                let waited = store.wait_for(&wait).map_err(|error| error.to_string())?;
+                match waited.reason {
+                    // Its start may be told while its end is waited for.
+                    WaitReason::Event(_, told) if !told.event.is_end() => since = Some(told.seq),
+                    _ => return Ok(()),
+                }
+            }
         })?);
         events.add(bench.wait_once(|job| stream.until_ended(job).map_err(|error| error.to_string()))?);
     }

@@ -31,6 +31,7 @@ use crate::access::tokens::Tokens;
 use crate::access::{Failures, Needs};
 use crate::api;
 use crate::api::events::Hub;
+use crate::api::metrics::Counted;
 use crate::api::written::Written;
 use crate::unread::{Known, Unread};
 use crate::work::{Pools, QUICK, WAITS};
@@ -167,7 +168,7 @@ pub(crate) enum Peer {
     Tcp { client: SocketAddr, server: SocketAddr },
 }
 
-/// What all requests share; none of it is a fact about jobs.
+/// What all requests share; none of it is a fact about jobs that another server would miss: what is counted for metrics begins anew.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) store: Arc<Store>,
@@ -177,6 +178,7 @@ pub(crate) struct State {
     pub(crate) pools: Pools,
     pub(crate) hub: Hub,
     pub(crate) written: Written,
+    pub(crate) counted: Counted,
     pub(crate) mcp: outlive_mcp::Http,
     pub(crate) site: Option<Site>,
     pub(crate) openapi: serde_json::Value,
@@ -288,6 +290,7 @@ pub(crate) fn prepare(
         pools: Pools::default(),
         hub: Hub::default(),
         written: Written::default(),
+        counted: Counted::default(),
         site,
         openapi,
         connections: AtomicUsize::new(0),

@@ -222,6 +222,13 @@ fn the_tunnel_for_another_machine_is_printed() {
     let port =
         said["url"].as_str().and_then(|url| url.trim_end_matches('/').rsplit(':').next()).expect("a port");
     assert_eq!(said["tunnel"], format!("ssh -N -L {port}:127.0.0.1:{port} me@build"));
+    // Where a server runs already, the tunnel leads to that one.
+    let again = home.json(["serve", "--ssh", "you@build"]);
+    assert_eq!(again["tunnel"], format!("ssh -N -L {port}:127.0.0.1:{port} you@build"));
+    assert_eq!(
+        (&again["pid"], &again["url"], &again["socket"]),
+        (&said["pid"], &said["url"], &said["socket"])
+    );
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     for host in ["-oProxyCommand=x", "a b", "a;b", ""] {

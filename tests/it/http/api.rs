@@ -235,25 +235,6 @@ fn the_page_is_served_with_a_policy_that_lets_nothing_else_run() {
 }
 
 #[test]
-fn metrics_count_jobs_and_what_whole_trees_use() {
-    let home = Home::new();
-    let server = Server::start(&home);
-    server.run("sleep 300 & sleep 300");
-    home.run(["--session", "shop", "run", "--wait", "exit 3"]).code(3);
-    let figure = |name: &str| {
-        let reply = server.get("/metrics");
-        assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
-        let text = reply.text();
-        let line = text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or(-1.0)
-    };
-    assert_eq!(figure("outlive_jobs{session=\"default\",status=\"running\"}"), 1.0);
-    assert_eq!(figure("outlive_jobs{session=\"shop\",status=\"failed\"}"), 1.0);
-    until("the tree is counted", || figure("outlive_live_processes{session=\"default\"}") >= 3.0);
-    assert!(figure("outlive_live_memory_bytes{session=\"default\"}") > 0.0);
-}
-
-#[test]
 fn sessions_are_made_shown_closed_and_given_jobs() {
     let home = Home::new();
     let server = Server::start(&home);

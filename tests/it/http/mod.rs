@@ -7,6 +7,8 @@ mod api;
 mod attacks;
 mod events;
 mod mcp;
+mod metrics;
+mod output;
 mod terminal;
 mod tls;
 

@@ -5,15 +5,16 @@ import { nodes } from '../ansi.js';
 import { copy, failed } from '../actions.js';
 import { el, setText, size } from '../dom.js';
 
+// So many lines are asked for at once, as far as they are not at the end, and so many of these chunks are kept.
 const CHUNK = 400;
-const CHUNKS = 40;
+const CHUNKS = 10;
 // Browsers draw no element that is much higher; beyond it the scroll bar counts in larger steps.
 const MOST_PIXELS = 8_000_000;
 const PAUSE = 250;
 // To the millisecond.
 const MOMENT = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' });
-// So much of a line is drawn.
-const LONGEST = 20_000;
+// So many bytes of a line are drawn: a chunk of such lines comes in one answer.
+const LONGEST = 10_000;
 // The most lines that a search shows.
 const MATCHES = 10_000;
 
@@ -64,17 +65,20 @@ export class Log {
   }
 
   query(more) {
-    return { form: 'display', ...more };
+    return { form: 'display', cut: LONGEST, ...more };
   }
 
-  // Asks for the end of the log, again and again; an answer comes when there is more.
+  get fits() { return Math.ceil(this.pane.clientHeight / this.height) + 1; }
+
+  // Asks for the end of the log, again and again; an answer comes when there is more. While a job prints without end, what is not
+  // in view is not asked for.
   async run() {
     let after;
     while (!this.abort.signal.aborted) {
       const begun = performance.now();
       try {
         const waits = after === undefined ? {} : { after, wait_ms: 25000 };
-        const answer = await ask(path(this.job.job, 'output'), { query: this.query({ tail: CHUNK, ...waits }), signal: this.abort.signal });
+        const answer = await ask(path(this.job.job, 'output'), { query: this.query({ tail: this.isFollowing && !this.matches ? this.fits : 1, ...waits }), signal: this.abort.signal });
         if (after === undefined || answer.end !== after || answer.total_lines !== this.total) this.took(answer);
         after = answer.end;
         if (!answer.live) { this.isOver = true; this.follow.hidden = true; this.say(); this.draw(); return; }
@@ -89,21 +93,26 @@ export class Log {
   }
 
   took(answer) {
+    const before = this.total;
     Object.assign(this, { total: answer.total_lines, end: answer.end, start: answer.start, isRead: true });
-    // The last chunks may have been read when they were shorter.
-    for (const at of this.chunks.keys()) if (at >= Math.floor((this.total - 1) / CHUNK) - 1 || this.chunks.get(at).isShort) this.chunks.delete(at);
-    for (const line of answer.lines) this.keep(line, true);
+    for (const [at, chunk] of this.chunks) {
+      // What had no end may be longer now, and have another number.
+      for (const line of chunk.lines.values()) if (!line.ended) chunk.lines.delete(line.line);
+      if (at >= Math.floor((before - 1) / CHUNK)) chunk.isWhole = chunk.lines.size === CHUNK;
+      // Of a job that prints much only a part was seen.
+      if (!chunk.isWhole && at < Math.floor((this.total - 1) / CHUNK) - 1) this.chunks.delete(at);
+    }
+    for (const line of answer.lines) this.keep(line);
     this.say();
     if (this.matches) { this.searchOn(); return; }
-    this.draw();
-    if (this.isFollowing) this.toEnd();
+    if (this.isFollowing) this.toEnd(); else this.draw();
   }
 
-  keep(line, isShort = false) {
+  keep(line) {
     const at = Math.floor((line.line - 1) / CHUNK);
     let chunk = this.chunks.get(at);
     if (!chunk) {
-      chunk = { lines: new Map(), isShort };
+      chunk = { lines: new Map() };
       this.chunks.set(at, chunk);
       while (this.chunks.size > CHUNKS) this.chunks.delete(this.chunks.keys().next().value);
     }
@@ -111,14 +120,16 @@ export class Log {
   }
 
   async load(at) {
-    const known = this.chunks.get(at);
-    if ((known && !known.isShort) || this.loading?.has(at)) return;
+    if (this.chunks.get(at)?.isWhole || this.loading?.has(at)) return;
     (this.loading ??= new Set()).add(at);
     try {
       const answer = await ask(path(this.job.job, 'output'), { query: this.query({ from_line: at * CHUNK + 1, lines: CHUNK }), signal: this.abort.signal });
-      this.chunks.delete(at);
-      this.chunks.set(at, { lines: new Map(), isShort: false });
-      for (const line of answer.lines) if (Math.floor((line.line - 1) / CHUNK) === at) this.keep(line);
+      // The end may have been told of since; what was not ended then is no news.
+      const isOld = answer.end < this.end;
+      for (const line of answer.lines) if (Math.floor((line.line - 1) / CHUNK) === at && (line.ended || !isOld)) this.keep(line);
+      if (!this.chunks.has(at)) this.chunks.set(at, { lines: new Map() });
+      // What is missing of a whole chunk was dropped.
+      this.chunks.get(at).isWhole = answer.total_lines >= Math.min(this.total, (at + 1) * CHUNK);
       this.draw();
     } catch { /* asked again when it is looked at again */ } finally { this.loading.delete(at); }
   }
@@ -143,12 +154,12 @@ export class Log {
     if (!this.none.hidden) setText(this.none, this.matches ? 'No line fits.' : this.isOver ? 'It printed nothing.' : 'It has printed nothing yet.');
     this.space.style.height = `${this.pixels}px`;
     const first = Math.max(0, Math.min(this.first(), this.count - 1));
-    const fits = Math.ceil(this.pane.clientHeight / this.height) + 1;
     const isScaled = this.count * this.height > MOST_PIXELS;
     this.view.style.transform = `translateY(${isScaled ? this.pane.scrollTop : first * this.height}px)`;
     const lines = [];
     const wanted = new Set();
-    for (let at = first; at < Math.min(this.count, first + fits); at += 1) {
+    const last = Math.min(this.count, first + this.fits);
+    for (let at = first; at < last; at += 1) {
       const line = this.matches ? this.matches[at] : this.chunks.get(Math.floor(at / CHUNK))?.lines.get(at + 1);
       if (!line && !this.matches) wanted.add(Math.floor(at / CHUNK));
       lines.push([line, this.matches ? line.line : at + 1]);
@@ -160,7 +171,7 @@ export class Log {
   // A row that is shown already stays as it is, with what is selected in it and the focus.
   show(lines) {
     const manner = [this.hasTimes, this.mark, Boolean(this.matches)].join(' ');
-    const rows = new Map(lines.map(([line, number]) => [`${manner} ${number} ${line?.repeated} ${line?.text}`, [line, number]]));
+    const rows = new Map(lines.map(([line, number]) => [`${manner} ${number} ${line?.repeated} ${line?.cut_bytes} ${line?.text}`, [line, number]]));
     for (const [key, row] of this.rows) if (!rows.has(key)) { row.remove(); this.rows.delete(key); }
     let place = this.view.firstChild;
     for (const [key, [line, number]] of rows) {
@@ -177,8 +188,8 @@ export class Log {
       ? el('button', { type: 'button', class: 'number jump', 'aria-label': `Show line ${number} among those around it`, on: { click: () => this.goTo(number) } }, String(number))
       : el('span', { class: 'number', 'aria-hidden': 'true' }, String(number));
     const time = this.hasTimes && el('time', {}, line?.time ? MOMENT.format(new Date(line.time)) : '');
-    const text = el('span', { class: 'text' }, line ? nodes(line.text.slice(0, LONGEST).replace(/\r$/, ''), this.mark) : '');
-    if (line?.text.length > LONGEST) text.append(el('em', {}, ` … ${(line.text.length - LONGEST).toLocaleString()} more characters are in the download`));
+    const text = el('span', { class: 'text' }, line ? nodes(line.text.replace(/\r$/, ''), this.mark) : '');
+    if (line?.cut_bytes) text.append(el('em', {}, ` … ${size(line.cut_bytes)} more are in the download`));
     if (line?.repeated) text.append(` [${line.repeated} times]`);
     return el('div', { class: 'line', data: line?.stream === 'stderr' ? { stream: 'stderr' } : {} }, label, time, text);
   }
@@ -195,6 +206,7 @@ export class Log {
 
   toEnd() {
     this.moved = performance.now();
+    this.space.style.height = `${this.pixels}px`;
     this.pane.scrollTop = this.pane.scrollHeight;
     this.draw();
   }
@@ -240,8 +252,7 @@ export class Log {
     if (!text && !this.stream.value) {
       this.matches = null;
       setText(this.found, '');
-      this.draw();
-      if (this.isFollowing) this.toEnd();
+      if (this.isFollowing) this.toEnd(); else this.draw();
       return;
     }
     try {

@@ -10,7 +10,7 @@ mod input;
 mod jobs;
 mod login;
 mod mcp;
-mod metrics;
+pub(crate) mod metrics;
 mod output;
 mod queues;
 mod sessions;

@@ -12,8 +12,8 @@ use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use outlive::{
-    Cancel, Failure, Fit, Follower, Form, Job, JobId, Line, LineObject, Output, Piece, Search, Store, Stream,
-    Timestamp, View, ViewItem,
+    Budget, Cancel, Failure, Fit, Follower, Form, Job, JobId, Line, LineObject, Output, Piece, Search, Store,
+    Stream, Timestamp, View, ViewItem,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -70,6 +70,8 @@ pub(crate) struct Choice {
     /// So many lines around each match
     #[serde(default)]
     context: usize,
+    /// Cut lines after so many bytes; `cut_bytes` tells what is left out
+    cut: Option<usize>,
     /// Wait until the output is longer than this many bytes, `end` of the answer before, or ends
     after: Option<u64>,
     /// With `after`: wait at most so long, up to 50000
@@ -165,7 +167,10 @@ impl Wanted {
 
     fn view(&self, output: &mut Output, begin: u64) -> io::Result<View> {
         let choice = &self.choice;
-        let tail = choice.tail.map(|count| Fit::HeadAndTail(0, count.clamp(1, MOST_LINES)));
+        let tail = choice.tail.map(|count| {
+            let lines = Some(count.clamp(1, MOST_LINES));
+            Fit::End(Budget { lines, bytes: Some(MOST_BYTES as u64), tokens: None })
+        });
         // One more than is shown tells whether there are more.
         let limit = choice.lines.unwrap_or(LINES).clamp(1, MOST_LINES) + 1;
         Ok(View::new(self.form, output.assembler_at(begin)?)
@@ -174,6 +179,7 @@ impl Wanted {
             .between(self.since, self.until)
             .search(self.search.clone())
             .limit(tail.is_none().then_some(limit))
+            .cut(choice.cut)
             .fit(tail))
     }
 
@@ -242,13 +248,14 @@ pub(crate) async fn output(
 
 fn page(store: &Store, job: &Job, wanted: &Wanted, cancel: &Cancel) -> io::Result<String> {
     use std::os::fd::AsFd;
-    let mut output = Output::open(job)?;
     if let (Some(after), Some(wait)) = (wanted.choice.after, wanted.choice.wait_ms) {
         let limit = Duration::from_millis(wait).min(LONGEST_WAIT);
         let mut follower = Follower::new(store, job, after)?.stopped_by(Some(cancel.as_fd()));
         follower.wait_beyond(after, Some(limit))?;
-        output.refresh()?;
     }
+    // The state first, then the log: nothing is written after the job is closed, so an answer that is the last has everything.
+    let live = job.state(store).is_live();
+    let mut output = Output::open(job)?;
     let (lines, more) = wanted.read(&mut output, cancel)?;
     let page = OutputPage {
         job: job.id(),
@@ -257,7 +264,7 @@ fn page(store: &Store, job: &Job, wanted: &Wanted, cancel: &Cancel) -> io::Resul
         start: output.start(),
         end: output.end(),
         total_lines: output.line_count(),
-        live: job.state(store).is_live(),
+        live,
     };
     Ok(serde_json::to_string(&page)?)
 }
