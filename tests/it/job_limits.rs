@@ -278,10 +278,12 @@ fn half_a_processor_is_half_a_processor() {
                     "{what}: {share:.3} of a processor, held back in {throttled} of {passed} periods"
                 ));
                 assert!(share <= 0.575, "{what}: {share:.3}");
-                // Where it was held back, it had had its half of a period, a tenth of a second; the first may have begun before.
+                let is_held_back = throttled * 10 >= passed * 9;
+                // Held back in all periods, it has had its half of each, a tenth of a second; the first may have begun before. In some
+                // only, others have moved it between processors, and what each of those was granted for it is not all used.
                 let had = 0.05 * throttled.saturating_sub(1) as f64;
-                assert!(used >= 0.85 * had, "{what}: {used:.3} s in {throttled} periods");
-                throttled * 10 >= passed * 9
+                assert!(!is_held_back || used >= 0.85 * had, "{what}: {used:.3} s in {throttled} periods");
+                is_held_back
             });
             if !is_held_back {
                 lacks("processors that are idle enough to hold a job back");
