@@ -34,10 +34,12 @@ impl Apart {
         Some(apart)
     }
 
-    /// Lets ssh lead to the nodes, or not. What it is given last is the line to run.
+    /// Lets ssh lead to the nodes, or not. What it is given last is the line to run; to remove something takes a moment.
     fn connect(&self, is_connected: bool) {
         let text = match is_connected {
-            true => "#!/bin/sh\nfor line; do :; done\nexec sh -c \"$line\"\n",
+            true => {
+                "#!/bin/sh\nfor line; do :; done\ncase $line in *' rm '*) sleep 1;; esac\nexec sh -c \"$line\"\n"
+            }
             false => "#!/bin/sh\necho 'ssh: connect to host: No route to host' >&2; exit 255\n",
         };
         let file = self.bin.join("ssh");
@@ -119,6 +121,10 @@ fn a_job_is_read_on_its_node_and_brought_home_when_it_is_over() {
         told.contains(&other)
     });
     assert!(told.contains("exited with 3") && !told.contains(&job), "{told}");
+    // A wait that alone brings it home goes on until it is removed there.
+    let last = apart.submit(&["--partition", "far"], "exit 4");
+    apart.run(&["wait", &last]).code(7);
+    assert!(!apart.there.join("jobs").join(&last).exists(), "{last} stays on the node");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use outlive_core::id::{JobId, Nonce};
 
 use crate::job::Job;
 use crate::store::Store;
@@ -13,8 +15,27 @@ use crate::store::Store;
 const EVERY: Duration = Duration::from_secs(15);
 
 /// It is asked until this is dropped.
-pub(crate) struct Asking {
-    _until: Option<Sender<()>>,
+pub(crate) struct Asking<'a>(Option<Thread<'a>>);
+
+/// The thread that asks.
+struct Thread<'a> {
+    store: &'a Store,
+    asked: Vec<(JobId, Nonce)>,
+    until: Sender<()>,
+    handle: JoinHandle<()>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let Some(Thread { store, asked, until, handle }) = self.0.take() else { return };
+        drop(until);
+        // Once the record of a job is home, the wait is over and the program may end; the thread has yet to remove the record from
+        // its node.
+        let is_home = |job: Job| job.node_store().is_some() && !job.state(store).is_live();
+        if asked.iter().any(|(id, nonce)| store.find_exactly(id, *nonce).is_some_and(is_home)) {
+            handle.join().ok();
+        }
+    }
 }
 
 /// When the engine was last asked in passing.
@@ -44,21 +65,20 @@ impl Store {
     }
 
     /// Asks the engine now and then about those of the jobs that it places.
-    pub(crate) fn ask_while_waiting(&self, jobs: &[Job]) -> Asking {
+    pub(crate) fn ask_while_waiting(&self, jobs: &[Job]) -> Asking<'_> {
         let is_asked = |job: &&Job| job.spec().placement.is_some() && !job.state(self).status.has_ended();
         let asked: Vec<_> =
             jobs.iter().filter(is_asked).map(|job| (job.id().clone(), job.spec().nonce)).collect();
         if asked.is_empty() {
-            return Asking { _until: None };
+            return Asking(None);
         }
         // What is read is thrown away: the state of a job that is gone is written down, and that ends the wait.
-        let Ok(store) = Self::open_at(self.root(), self.config().clone()) else {
-            return Asking { _until: None };
-        };
+        let Ok(store) = Self::open_at(self.root(), self.config().clone()) else { return Asking(None) };
         let (until, is_over) = mpsc::channel();
-        thread::spawn(move || {
+        let wanted = asked.clone();
+        let handle = thread::spawn(move || {
             loop {
-                let found = asked.iter().filter_map(|(id, nonce)| store.find_exactly(id, *nonce));
+                let found = wanted.iter().filter_map(|(id, nonce)| store.find_exactly(id, *nonce));
                 let found: Vec<Job> = found.collect();
                 let mut states: Vec<_> = found.iter().map(|job| job.state(&store)).collect();
                 store.ask_engine(&mut found.iter().zip(states.iter_mut()).collect::<Vec<_>>());
@@ -67,6 +87,6 @@ impl Store {
                 }
             }
         });
-        Asking { _until: Some(until) }
+        Asking(Some(Thread { store: self, asked, until, handle }))
     }
 }
