@@ -6,9 +6,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use outlive_tests::{Home, millis, until, with_enough_time};
+use outlive::OnExitState;
+use outlive_tests::{Home, LIMIT, millis, until, with_enough_time};
 use serde_json::Value;
 
 /// Waits until the command at a job's end is over, or was not run; returns its record in `show`.
@@ -72,6 +73,28 @@ fn it_gets_the_variables_the_directory_and_the_notice() {
     assert_eq!(read("mask").trim(), String::from_utf8(shell.stdout).unwrap().trim());
     let shown = home.run(["show", &job]).ok().text();
     assert!(shown.contains("on exit"), "{shown}");
+}
+
+#[test]
+fn a_look_at_the_moment_of_its_end_finds_it_running_or_ended() {
+    let home = Home::new();
+    let store = home.open();
+    for _ in 0..40 {
+        let job = home.start_with(&["--on-exit", "true"], ["true"]);
+        let job = store.find(&job, None).unwrap();
+        let deadline = Instant::now() + LIMIT;
+        // Looks without a pause: the moment is short.
+        loop {
+            let on_exit = job.on_exit(&job.state(&store)).unwrap();
+            match on_exit.state {
+                OnExitState::Ended => break,
+                OnExitState::Waiting | OnExitState::Running => {
+                    assert!(Instant::now() < deadline, "{on_exit:?}")
+                }
+                OnExitState::NotRun | OnExitState::Unknown => panic!("{on_exit:?}"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -173,16 +173,27 @@ impl Job {
     /// Returns the on-exit command and its progress; `None` if the job has none.
     pub fn on_exit(&self, state: &State) -> Option<OnExit> {
         let line = self.spec().options.completion.on_exit.as_ref()?.to_lossy();
-        let record = self.completion_record();
+        let mut record = self.completion_record();
+        let has_runner = loop {
+            let runner = record.on_exit.as_ref().and_then(|on_exit| on_exit.by).map(identity);
+            if runner.is_some_and(ProcessId::is_alive) {
+                break true;
+            }
+            // It may have written the end, and ended itself, since the record was read.
+            let again = self.completion_record();
+            if again == record {
+                break false;
+            }
+            record = again;
+        };
         let general = record.error;
-        let OnExitRecord { mut run, by } = record.on_exit.unwrap_or_default();
+        let OnExitRecord { mut run, .. } = record.on_exit.unwrap_or_default();
         let closed = state.closed.map(|closed| closed.closed);
         let silent_us = clock::wall_us().saturating_sub(closed.map_or(u64::MAX, |closed| closed.0));
         let is_over = closed.is_some() && Duration::from_micros(silent_us) >= SILENCE;
-        let lives = || by.map(identity).is_some_and(ProcessId::is_alive);
         let word = match (run.started_at.is_some(), run.ended_at.is_some()) {
             (true, true) => OnExitState::Ended,
-            (true, false) if lives() => OnExitState::Running,
+            (true, false) if has_runner => OnExitState::Running,
             (true, false) => OnExitState::Unknown,
             (false, _) if run.error.is_some() || general.is_some() || is_over => OnExitState::NotRun,
             (false, _) => OnExitState::Waiting,
@@ -197,10 +208,11 @@ impl Job {
     pub fn webhook(&self, store: &Store, state: &State) -> Option<Webhook> {
         let address = webhook::origin(self.spec().options.completion.webhook.as_ref()?);
         let record = self.completion_record().webhook;
-        let sent: Option<Sent> = self.read_json(file::WEBHOOK);
         let nonce = self.spec().nonce.to_string();
         let name = store.spooled().into_iter().find(|name| name.split('.').nth(1) == Some(nonce.as_str()));
         let entry = name.and_then(|name| store.read_spooled(&name)?.ok());
+        // After the spool: a notice that is no longer there has its result here.
+        let sent: Option<Sent> = self.read_json(file::WEBHOOK);
         let word = match (&entry, &sent, &record) {
             (Some(_), ..) => WebhookState::Spooled,
             (None, Some(sent), _) if sent.delivered_at.is_some() => WebhookState::Delivered,
