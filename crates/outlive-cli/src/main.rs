@@ -31,27 +31,35 @@ use crate::usage_errors::misused;
 static HEAP: outlive_sys::heap::Heap = outlive_sys::heap::Heap::new();
 
 fn main() -> ExitCode {
-    outlive_sys::prefault::first_functions();
     // Before anything else: where there is no keeper beside it, this program is its own.
     if std::env::args_os().next().is_some_and(|name| name == outlive_keeper::PROGRAM) {
+        outlive_sys::prefault::first_functions();
         return outlive_keeper::run();
     }
-    outlive_sys::prefault::stack();
     outlive_sys::signal::survive_file_limit();
     let mut words: Vec<OsString> = std::env::args_os().collect();
+    // A start waits for its keeper: that begins while this program maps what it needs itself.
+    let mut spare = early_keeper(&words);
+    outlive_sys::prefault::first_functions();
+    outlive_sys::prefault::stack();
     if words.get(1).is_some_and(|word| word == served::WORD) {
         let terms = words.get(2).cloned().unwrap_or_default();
         words.drain(1..words.len().min(3));
         if let Err(failure) = served::accept(&terms) {
             return report(&failure, wants_json(&words));
         }
+        spare = early_keeper(&words);
     }
-    act(&words)
+    act(&words, spare)
+}
+
+/// Has a keeper executed, if the command line starts a job.
+fn early_keeper(words: &[OsString]) -> Option<SpareKeeper> {
+    starts_a_job(words).then(|| SpareKeeper::start(true)).flatten()
 }
 
 /// Does what a command line asks for.
-fn act(words: &[OsString]) -> ExitCode {
-    let spare = starts_a_job(words).then(|| SpareKeeper::start(true)).flatten();
+fn act(words: &[OsString], spare: Option<SpareKeeper>) -> ExitCode {
     let mut arguments = match parse(words) {
         Ok(arguments) => arguments,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {

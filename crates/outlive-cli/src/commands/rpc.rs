@@ -6,7 +6,7 @@ use outlive_remote::GREETING;
 
 use super::open_store;
 use crate::failure::Failure;
-use crate::{act, render, served};
+use crate::{act, early_keeper, render, served};
 
 pub(crate) fn run(greets: bool) -> Result<ExitCode, Failure> {
     let greeting = if greets { format!("{GREETING}\n") } else { String::new() };
@@ -16,7 +16,8 @@ pub(crate) fn run(greets: bool) -> Result<ExitCode, Failure> {
         None => Ok(ExitCode::SUCCESS),
         Some(verb) => {
             served::accept(&verb.terms)?;
-            Ok(act(&[vec!["outlive".into()], verb.words].concat()))
+            let words = [vec!["outlive".into()], verb.words].concat();
+            Ok(act(&words, early_keeper(&words)))
         }
     }
 }
