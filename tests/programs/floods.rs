@@ -1,9 +1,11 @@
-//! Writes much, fast: `floods lines COUNT`, or `floods BYTES FILL [BEFORE [AFTER]]`, to standard output.
+//! Writes much, fast: `floods lines COUNT [SIGN]`, or `floods BYTES FILL [BEFORE [AFTER]]`, to standard output.
 //!
-//! Line n of `lines` is n in fifteen digits and forty-eight dots: 64 bytes with its newline. Otherwise it is BEFORE, then
+//! Line n of `lines` is n in fifteen digits and forty-eight dots: 64 bytes with its newline. With SIGN, it waits in the middle until there is
+//! such a file. Otherwise it is BEFORE, then
 //! FILL over and over until it is BYTES, then AFTER; `\xHH` in any of them is a byte.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 const LINE: usize = 64;
@@ -18,19 +20,24 @@ fn main() -> ExitCode {
     let number = |at: usize| arguments.get(at).and_then(|text| text.parse::<u64>().ok());
     let done = match (number(0), number(1)) {
         (Some(bytes), _) if !text(1).is_empty() => fill(bytes, &text(1), &text(2), &text(3)),
-        (None, Some(count)) if arguments[0] == "lines" => lines(count),
+        (None, Some(count)) if arguments[0] == "lines" => lines(count, arguments.get(2).map(Path::new)),
         _ => return ExitCode::from(2),
     };
     ExitCode::from(if done.is_ok() { 0 } else { 3 })
 }
 
-fn lines(count: u64) -> std::io::Result<()> {
+fn lines(count: u64, sign: Option<&Path>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let mut line = [b'.'; LINE];
     line[..DIGITS].fill(b'0');
     line[LINE - 1] = b'\n';
     let mut piece = Vec::with_capacity(PIECE);
-    for _ in 0..count {
+    for number in 0..count {
+        if let Some(sign) = sign.filter(|_| number == count / 2) {
+            while !sign.exists() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
         for digit in line[..DIGITS].iter_mut().rev() {
             if *digit < b'9' {
                 *digit += 1;
