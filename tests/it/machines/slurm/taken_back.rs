@@ -3,7 +3,8 @@
 //!
 //! Proves: a node that learns that it has lost its place ends the job, and says why. A job whose starter is killed while it submits it is
 //! told as never started by the first front end that looks, and not before. What Slurm says of a job that waits is told over MCP and HTTP, too,
-//! and a wait there ends with a job that is gone without a record.
+//! and a wait there ends with a job that is gone without a record. A second copy, on a node whose store knows nothing of the first, is
+//! cancelled and never taken for it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -97,6 +98,33 @@ fn a_job_whose_starter_is_killed_while_it_submits_is_never_started() {
     assert_ne!(late.code, 0, "{}", late.text());
     assert!(late.error().contains("it is not begun twice"), "{}", late.error());
     assert_eq!(slurm.run(&["logs", "early"]).ok().text(), "");
+}
+
+#[test]
+fn a_copy_that_slurm_begins_again_on_another_node_is_cancelled() {
+    let sbatch = "for word; do case $word in --job-name=*) echo \"7|${word#*=}|RUNNING|None|n1\" >$dir/job;; esac; done\n\
+         cat >/dev/null\necho 7\n";
+    let slurm = StandIns::new(&[
+        ("sbatch", sbatch),
+        ("squeue", "cat $dir/job\n"),
+        ("scancel", "echo \"$*\" >>$dir/cancelled\n"),
+    ]);
+    let there = slurm.dir.join("there").display().to_string();
+    let run = ["run", "--engine", "slurm", "--node-store", &there, "sleep 300"];
+    let job = slurm.run(&run).ok().text().trim_end().to_owned();
+    let shown = || slurm.run(&["--json", "list", "--all"]).ok().json()[0].clone();
+    assert_eq!(shown()["status"], "running");
+    let noted = fs::read_to_string(slurm.dir.join("job")).expect("Slurm has it");
+    let name = noted.split('|').nth(1).expect("it has a name").to_owned();
+    assert!(!slurm.dir.join("cancelled").exists());
+    // The controller has forgotten where it runs.
+    fs::write(slurm.dir.join("job"), noted.replace("|n1", "|n2")).expect("written");
+    let again = shown();
+    assert_eq!((&again["job"], &again["status"]), (&job.into(), &"running".into()), "{again}");
+    let waits = again["waits_for"].as_str().unwrap_or_default();
+    assert_eq!(waits, "slurm began it again on n2, and that copy was cancelled; n1 has it");
+    let cancelled = fs::read_to_string(slurm.dir.join("cancelled")).expect("it was cancelled");
+    assert_eq!(cancelled, format!("--name={name} 7\n"));
 }
 
 #[test]

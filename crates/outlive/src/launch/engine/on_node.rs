@@ -114,6 +114,20 @@ impl Store {
             known.clone().or_else(|| look.map(|look| look.node.clone())).filter(|node| !node.is_empty())
         };
         match (found, node(found), job.node_store()) {
+            // A controller that was killed may have forgotten that it began the job, and begin it again, on a node whose store knows
+            // nothing of that: there is one job, and it is where it was first.
+            (Some(Look { stage: Stage::Runs, node: again, .. }), Some(node), _)
+                if !again.is_empty() && *again != node =>
+            {
+                let cancelled =
+                    fault::step(Point::Cancel, || Ok(slurm::cancel(job).is_ok())).unwrap_or(false);
+                let done =
+                    if cancelled { "that copy was cancelled" } else { "that copy could not be cancelled" };
+                State {
+                    waits_for: Some(format!("slurm began it again on {again}, and {done}; {node} has it")),
+                    ..job.state(self)
+                }
+            }
             (Some(look @ Look { stage: Stage::Runs, .. }), Some(node), _) => {
                 self.note_node(job, &node, &look.number);
                 job.state(self)
