@@ -85,6 +85,21 @@ impl Terminal {
         Self { master, command_side, own_size, fitted: None, fitted_until_us: None, size, answers }
     }
 
+    /// Takes over what a keeper that died has left; `None` if the job has no terminal.
+    pub(crate) fn inherit(custody: Custody) -> Option<Self> {
+        let (master, side) = (custody.inherit(Word::Master)?, custody.inherit(Word::CommandSide)?);
+        let mut terminal = Self::new(master, side, custody.size(Word::OwnSize));
+        terminal.answers.set_program(custody.inherit(Word::Answers));
+        Some(terminal)
+    }
+
+    /// Notes its descriptors for the guard.
+    pub(crate) fn lend(&self, custody: Custody) {
+        custody.lend(Word::Master, &self.master);
+        custody.lend(Word::CommandSide, &self.command_side);
+        self.answers.program().into_iter().for_each(|program| custody.lend(Word::Answers, program));
+    }
+
     /// Returns the numbers of its own two descriptors.
     pub(crate) fn own_fds(&self) -> [RawFd; 2] {
         [self.master.as_raw_fd(), self.command_side.as_raw_fd()]

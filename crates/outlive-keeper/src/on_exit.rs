@@ -5,7 +5,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use outlive_core::file;
 use outlive_core::launch::Launch;
@@ -55,6 +55,11 @@ impl OnExit {
 
     pub(crate) fn kept(&self) -> &Kept {
         &self.kept
+    }
+
+    /// Returns the program.
+    pub(crate) fn program(&self) -> BorrowedFd<'_> {
+        self.program.as_fd()
     }
 
     /// Returns the number of the program's descriptor.

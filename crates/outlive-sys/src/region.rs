@@ -5,11 +5,12 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// A private anonymous mapping.
+/// A mapping of this process's own.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<u8>,
@@ -27,6 +28,22 @@ impl Region {
         let start = unsafe {
             mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         }?;
+        Self::at(start, len)
+    }
+
+    /// Maps a part of a file in memory that is as long, so that what is written stays when this process is gone.
+    ///
+    /// # Safety
+    ///
+    /// No process may write to that part while this mapping is there, and the file must not be made shorter.
+    pub(crate) unsafe fn of_file(file: BorrowedFd<'_>, at: u64, len: usize) -> io::Result<Self> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice; nobody else writes to what is behind it, says the caller.
+        let start = unsafe { mmap(std::ptr::null_mut(), len, access, flags, file, at) }?;
+        Self::at(start, len)
+    }
+
+    fn at(start: *mut std::ffi::c_void, len: usize) -> io::Result<Self> {
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapping at address 0"))?;
         Ok(Self { start, len })
     }
@@ -43,7 +60,7 @@ impl Region {
 impl Deref for Region {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is `len` bytes long, readable, initialised with zeros by the kernel, and ours until drop.
+        // SAFETY: the mapping is `len` bytes long, readable, initialised by the kernel, and ours alone until drop.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -13,6 +13,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::identity::ProcessId;
+use crate::region::Region;
 use crate::signal::{Signal, set_of};
 use crate::vfork::pointers;
 
@@ -41,6 +42,9 @@ struct Text {
 
 /// Where in the file behind the page the two places for a text of any length begin. The file takes room only where it is written to.
 const PLACES: [u64; 2] = [1 << 16, 1 << 30];
+
+/// Where the room begins for what is too long to stand between the page and the first of them.
+const FAR_ROOM: u64 = 1 << 27;
 
 /// The page: numbers and short texts. It is never unmapped, and the file behind it, which has no name, is never closed.
 #[derive(Clone, Copy)]
@@ -125,6 +129,26 @@ impl Shared {
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, PLACES[place] + 8)?;
         Ok(bytes)
+    }
+
+    /// Maps room for so many bytes behind the page. It is there once, so that the process that goes on finds in it what the other one
+    /// has left. Only one of the two may have it mapped at a time.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no memory.
+    pub fn room(&self, len: usize) -> io::Result<Region> {
+        // SAFETY: the descriptor is open as long as this program runs.
+        let file = unsafe { BorrowedFd::borrow_raw(self.file) };
+        let near = rustix::param::page_size().max(size_of::<Page>()) as u64;
+        // Near, where it fits: a limit on the size of files counts here as well.
+        let at = if near + len as u64 <= PLACES[0] { near } else { FAR_ROOM };
+        let end = at + len as u64;
+        if (rustix::fs::fstat(file)?.st_size as u64) < end {
+            rustix::fs::ftruncate(file, end)?;
+        }
+        // SAFETY: the other process does not write there, and the file is never made shorter.
+        unsafe { Region::of_file(file, at, len) }
     }
 
     /// Replaces a number if it is the one that is expected; tells whether it was.

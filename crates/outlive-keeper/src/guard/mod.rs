@@ -8,6 +8,7 @@ mod handover;
 mod page;
 mod take_over;
 mod upgrade;
+mod word;
 
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -18,10 +19,11 @@ use outlive_sys::keeper::{GUARD_NAME, KEEPER_NAME};
 use outlive_sys::shared::{self, Forked};
 use outlive_sys::{clock, memory, prefault, spawn};
 
+pub(crate) use page::Custody;
 use page::Phase;
-pub(crate) use page::{Custody, Word};
 pub(crate) use take_over::{find_main, take_over};
 pub(crate) use upgrade::{Order, print_page_version, resume_as_guard, resume_as_keeper};
+pub(crate) use word::Word;
 
 use crate::start::{Keeper, process};
 
@@ -175,6 +177,7 @@ impl Keeper {
     /// Makes a guard. Returns twice: at once, with `false`; and with `true` in the guard, when it has gone on in place of this process.
     fn make_guard(&mut self, buffer: &mut [u8]) -> bool {
         (self.guard, self.meta.guard) = (None, None);
+        self.custody.forget_first_guard();
         let (me, id) = (ProcessId::current(), self.custody.main());
         // While this process is the parent of the command, its number cannot mean another.
         if self.main.is_none() {

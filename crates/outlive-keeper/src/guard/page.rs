@@ -6,102 +6,11 @@ use outlive_core::containment::Level;
 use outlive_core::outcome::Cause;
 use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::identity::ProcessId;
+use outlive_sys::region::Region;
 use outlive_sys::shared::{self, Shared};
 use outlive_sys::spawn::{Reaped, Usage, WaitStatus};
 
-/// Numbers of the page.
-#[derive(Clone, Copy)]
-#[repr(usize)]
-pub(crate) enum Word {
-    /// The version of the page, [`PAGE_VERSION`].
-    Version,
-    /// The job is over, and what is left to do another process may do.
-    Over,
-    MainPid,
-    MainStart,
-    Started,
-    StartedBoot,
-    /// The rung that the command is started on.
-    Level,
-    HasEnded,
-    Status,
-    UserMs,
-    SystemMs,
-    MaxRss,
-    /// Descriptors that may be closed while the job runs.
-    Done,
-    Listener,
-    Starter,
-    Stdout,
-    Stderr,
-    Stdin,
-    /// Whose bytes the transit pipe holds.
-    Stream,
-    /// What the transit pipe holds is being thrown away, and so many bytes have no gap in the index then.
-    Discarding,
-    Unrecorded,
-    LostSince,
-    Flood,
-    Cause,
-    HardFrom,
-    SurvivorsDue,
-    LastSignal,
-    HasEndEvent,
-    IsInputEnding,
-    /// The size of the terminal, columns and rows; the one that it has without viewers.
-    Size,
-    OwnSize,
-    /// The offset of the log before which all that the command asked its terminal has an answer.
-    Answered,
-    /// The pipe that holds input: its two ends.
-    QueueReading,
-    QueueWriting,
-    /// Input is being put there: how much it held before, of which client, from which offset of that.
-    IsPushing,
-    PushedUpon,
-    PushedBy,
-    PushedAt,
-    /// How many clients there were of whom input was taken.
-    ClientCount,
-    /// The pid of the keeper. The process that goes on in its place puts its own here.
-    KeeperPid,
-    /// How often the keeper was upgraded, and how often the guard.
-    Generation,
-    GuardGeneration,
-    /// Keeper and guard have two tables of descriptors; which number the command's input had when they parted, and 1.
-    IsSplit,
-    SplitStdin,
-    /// The guard that has the other table.
-    SplitGuardPid,
-    SplitGuardStart,
-    /// Where the handover is, and 1.
-    Handover,
-    /// The phase of an upgrade, a [`Phase`], and when it must be over.
-    Phase,
-    PhaseDue,
-    /// The last attempt to upgrade, the generation that it leads to, and why the program could not be executed.
-    Attempt,
-    AttemptGeneration,
-    AttemptErrno,
-    /// Whether the command waits for its time; see `turn`.
-    Turn,
-    /// Whether another run is to be made, and the process that makes it; see `next_run`.
-    NextRun,
-    NextRunPid,
-    /// Locks of a job in a queue: while it waits, and while it runs; see `turn::queue`.
-    Ticket,
-    Slot,
-    /// Which number the slot had when keeper and guard parted, and 1.
-    SplitSlot,
-    /// The socket on which the command says that it is ready; it is open until the end.
-    Notices,
-    /// Whether a process beside the job watches files for it.
-    IsWatching,
-    /// Processes that work for the keeper, and are no part of the job.
-    Workers = 120,
-    /// Clients of whom input was taken, and up to which offset each: so many pairs.
-    InputClients = 128,
-}
+use super::word::{FOR_THE_FIRST_GUARD, Word};
 
 /// The version of the page. A program that is executed in place of a keeper must know it: words are only added, and what changes the
 /// meaning of one makes another version.
@@ -123,7 +32,7 @@ const INPUT_CLIENTS: usize = 64;
 
 const _: () = assert!(Word::InputClients as usize + 2 * INPUT_CLIENTS <= shared::WORDS);
 const _: () = assert!(Word::Workers as usize + WORKERS <= Word::InputClients as usize);
-const _: () = assert!((Word::AttemptErrno as usize) < Word::Workers as usize);
+const _: () = assert!((Word::Answers as usize) < Word::Workers as usize);
 
 const CAUSE_BY: usize = 0;
 const SIGNAL_BY: usize = 1;
@@ -183,6 +92,11 @@ impl Custody {
     /// When the phase of an upgrade that is under way must be over.
     pub(super) fn due_us(self, phase: Phase) -> Option<u64> {
         self.moment(Word::PhaseDue).filter(|_| self.phase() == phase)
+    }
+
+    /// Returns room for a launch request, or that with what stands in it.
+    pub(crate) fn room(self, length: usize) -> std::io::Result<Region> {
+        self.page.room(length)
     }
 
     /// Keeps what a program needs that is executed in place of this one or of its guard, apart from what is kept now.
@@ -302,8 +216,15 @@ impl Custody {
             Word::Ticket,
             Word::Slot,
         ];
-        let lent = words.into_iter().filter_map(|word| self.page.lent(word as usize));
+        let lent =
+            words.into_iter().chain(FOR_THE_FIRST_GUARD).filter_map(|word| self.page.lent(word as usize));
         lent.chain([self.fd()]).collect()
+    }
+
+    /// Forgets what only the first guard finds in the page: it is gone, and each one after it is forked with all that its keeper has. The
+    /// numbers may mean other files from now on.
+    pub(super) fn forget_first_guard(self) {
+        FOR_THE_FIRST_GUARD.into_iter().for_each(|word| self.withdraw(word));
     }
 
     /// Returns up to which offset input of a client was taken; 0 for a client without a number, which sends nothing twice.

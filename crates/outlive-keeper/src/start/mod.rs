@@ -2,47 +2,41 @@
 //!
 //! Everything that can fail happens before the command is executed, and whatever fails becomes the job's outcome.
 
+mod ahead;
 mod explain;
 mod keeper;
 
 use std::ffi::{CString, NulError};
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use outlive_core::event::Event;
 use outlive_core::file;
-use outlive_core::launch::{Launch, LaunchError, LaunchReply, SyncOrder, VERSION};
+use outlive_core::launch::{Launch, LaunchError, LaunchReply, SyncOrder};
 use outlive_core::options::Endpoint;
 use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, WaitStatus};
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::Process;
 use outlive_core::timestamp::Timestamp;
-use outlive_core::wire::{HEADER, MAX_FRAME, WireError};
-use outlive_sys::cgroup::Hierarchies;
+use outlive_core::wire::{HEADER, WireError};
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
-use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
-use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, inherited, shared, signal, socket, spawn};
+use outlive_sys::{clock, durable, shared, socket, spawn};
 
+use ahead::{Ahead, Inherited, Received};
 use explain::explain;
 pub(crate) use keeper::{Common, Held, Keeper, Main, snapshot};
 
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::endpoint;
-use crate::guard::{self, Custody, Guard, Part, Word};
+use crate::guard::{self, Guard, Part, Word};
 use crate::on_exit::OnExit;
-use crate::recorder::{Recorder, Transit};
-use crate::supervise::BUFFER;
+use crate::recorder::Recorder;
 use crate::turn::{self, Turn};
-
-/// How long the starter may take to send the rest of its request.
-const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// What came with the launch request.
 pub(crate) struct Handed {
@@ -71,14 +65,25 @@ pub(crate) type Refused = Box<(Handed, Unstarted)>;
 /// The guard sleeps for as long as the job runs on the stack that it has when it is forked. So each of the steps is a call of its
 /// own, and leaves what it made on the heap.
 pub(crate) fn start() -> Result<(Box<Keeper>, Region), u8> {
-    let (contents, mut received) = receive_job()?;
+    let mut ahead = Ahead::prepare()?;
+    match ahead.part() {
+        Part::Keeper => keep(ahead),
+        Part::Successor => succeed(ahead),
+    }
+}
+
+/// Takes the job, and executes its command.
+#[inline(never)]
+fn keep(ahead: Box<Ahead>) -> Result<(Box<Keeper>, Region), u8> {
+    let (contents, mut received) = ahead.receive()?;
     let launch = match parse(&contents) {
         Ok(launch) => launch,
         Err(error) => return Err(received.decline(error)),
     };
     let mut on_exit = received.on_exit(&launch);
+    received.entrust(&contents, on_exit.as_ref());
     let kept = prepare(received, &launch, on_exit.as_ref()).and_then(|prepared| {
-        let (prepared, part) = part(prepared, &launch, on_exit.as_ref())?;
+        let (prepared, part) = take_turn(prepared, &launch, on_exit.as_ref())?;
         match part {
             Part::Keeper => execute(prepared, &launch, &mut on_exit),
             Part::Successor => {
@@ -92,75 +97,19 @@ pub(crate) fn start() -> Result<(Box<Keeper>, Region), u8> {
     kept.map_err(|refused| record_never(*refused, &launch, on_exit))
 }
 
-/// What there is of a job when its launch request has come.
-struct Received {
-    handed: Handed,
-    /// The program that `outlive` is, where the job needs it later.
-    helper: Option<OwnedFd>,
-    preparation: Preparation,
-    umask: u32,
-    limits: Limits,
-}
-
-impl Received {
-    /// Ends a job whose request cannot be understood; returns the exit status.
-    fn decline(self: Box<Self>, error: LaunchError) -> u8 {
-        self.preparation.discard();
-        match (error, self.handed.starter) {
-            (LaunchError::Version(_), starter) => {
-                if let Some(mut starter) = starter {
-                    starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
-                }
-                3
-            }
-            // The starter died half-way. Its intent is in the store: the next front end finds that no keeper holds the lock, and
-            // writes the outcome and its event. The session to write to is not known here.
-            (LaunchError::Wire(_), _) => 4,
-        }
-    }
-
-    /// Keeps the program for the end of the job, if it needs one then; only a terminal needs it before.
-    #[inline(never)]
-    fn on_exit(&mut self, launch: &Launch<'_>) -> Option<OnExit> {
-        let helper = self.helper.take();
-        self.helper =
-            helper.as_ref().filter(|_| launch.options.pty).and_then(|helper| helper.try_clone().ok());
-        OnExit::new(launch, helper, self.umask, self.limits)
-    }
-}
-
-/// Waits for the launch request, and prepares meanwhile what does not depend on it.
+/// Goes on in place of the keeper that this process has forked, which died: with what that had received, if it had a job.
 #[inline(never)]
-fn receive_job() -> Result<(Option<Region>, Box<Received>), u8> {
-    let [starter] = detach::inherited().ok_or(2)?;
-    let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
-    signal::block_all();
-    signal::default_actions();
-    let limits = Limits::lift();
-    let umask = spawn::set_umask(0o077);
-    let mut starter = UnixStream::from(starter);
-    // Only looked at, and so known to a spare keeper before there is a job.
-    let (hierarchies, me) = (Hierarchies::discover(), ProcessId::current());
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
-        spawn::leave_directory();
-        wake(&mut starter).ok_or(4)?;
-    }
-    // While the starter prepares the job.
-    let preparation = Preparation::prepare(hierarchies, me);
-    // A starter that sends no request leaves nothing to keep.
-    let received =
-        fault::step(Point::LaunchReceive, || receive(&mut starter).ok_or(io::ErrorKind::Other.into()));
-    let Ok((contents, fds)) = received else {
-        preparation.discard();
-        return Err(4);
-    };
-    let mut fds = fds;
-    let helper = if fds.len() > 6 { fds.pop() } else { None };
-    let [lock, done, dir, outcome, index, log] = <[OwnedFd; 6]>::try_from(fds).map_err(|_| 4)?;
-    let lock = lock_place.fill(lock).map_err(|_| 4)?;
-    let (outcome, index, log) = (outcome.into(), index.into(), Some(log.into()));
-    let handed = Handed { lock, done: Some(done), dir, outcome, index, log, starter: Some(starter) };
-    Ok((contents, Box::new(Received { handed, helper, preparation, umask, limits })))
+fn succeed(ahead: Box<Ahead>) -> Result<(Box<Keeper>, Region), u8> {
+    let Inherited { contents, handed, preparation, common, umask, limits } = ahead.inherit()?;
+    // The keeper that died has understood it.
+    let contents = Some(contents);
+    let launch = parse(&contents).map_err(|_| 4)?;
+    let custody = common.custody;
+    let mut on_exit = OnExit::new(&launch, custody.inherit(Word::OnExit), umask, limits);
+    let terminal = endpoint::Terminal::inherit(custody);
+    let needed = common.needed();
+    guard::take_over(handed, &launch, preparation, common, terminal, &mut on_exit, &needed)
+        .map_err(|refused| record_never(*refused, &launch, on_exit))
 }
 
 #[inline(never)]
@@ -228,36 +177,7 @@ pub(crate) fn live_path(mark: &str) -> String {
     format!("../../live/{mark}")
 }
 
-/// Waits, as a spare keeper that touches nothing, until its starter prepares a job. Answers what a keeper would inherit that is
-/// executed now: the starter knows what it was when this one was.
-fn wake(starter: &mut UnixStream) -> Option<()> {
-    let fds = socket::receive_with(starter, &mut [0]).ok()?;
-    let inherited = fds.first().and_then(inherited::describe).unwrap_or_default();
-    let length = u32::try_from(inherited.len()).ok()?;
-    starter.write_all(&[&length.to_le_bytes(), inherited.as_bytes()].concat()).ok()
-}
-
-/// Reads the frame with the launch request, header included, and the descriptors that come with it; the frame is `None`
-/// if it is cut short.
-///
-/// Into a mapping of its own: the environment is large, and is not needed once the command runs. There is no limit to the
-/// wait: this keeper may have been started ahead of need, and its starter's end is the end of the socket.
-fn receive(starter: &mut UnixStream) -> Option<(Option<Region>, Vec<OwnedFd>)> {
-    let mut header = [0; HEADER];
-    let fds = socket::receive_with(starter, &mut header).ok()?;
-    starter.set_read_timeout(Some(LAUNCH_LIMIT)).ok()?;
-    let length = u32::from_le_bytes(header) as usize;
-    let mut contents = || {
-        let mut region = Region::new(HEADER + length).ok()?;
-        region[..HEADER].copy_from_slice(&header);
-        starter.read_exact(&mut region[HEADER..]).ok()?;
-        Some(region)
-    };
-    let contents = if length <= MAX_FRAME { contents() } else { None };
-    Some((contents, fds))
-}
-
-/// All that can fail before the guard is forked has been done.
+/// All that can fail before the command is executed has been done.
 struct Prepared {
     handed: Handed,
     preparation: Preparation,
@@ -275,64 +195,67 @@ fn prepare(
     launch: &Launch<'_>,
     on_exit: Option<&OnExit>,
 ) -> Result<Box<Prepared>, Refused> {
-    let Received { handed, helper, preparation, umask, limits } = *received;
+    let Received { handed, helper, preparation, ready, umask, limits } = *received;
+    let mut common = match ready {
+        Ok(common) => common,
+        Err((what, error)) => {
+            preparation.discard();
+            return Err(Box::new((handed, Unstarted::Failed(store_failure(what, &error)))));
+        }
+    };
+    let custody = common.custody;
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
                 Ok(value) => value,
                 Err(error) => {
+                    // The guard has nothing to keep: this process records why.
+                    Guard::Above(preparation.owner).dismiss(custody);
+                    shared::forget_peers();
                     preparation.discard();
                     return Err(Box::new((handed, Unstarted::Failed(store_failure($what, &error)))));
                 }
             }
         };
     }
-    // Now: without it the command would run, and nothing would read what it prints.
-    let buffer = attempt!("memory for its output", fault::step(Point::BufferMap, || Region::new(BUFFER)));
-    let custody = attempt!("memory for its guard", Custody::new());
-    let transit = attempt!("a pipe", Transit::new());
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
     let notices = launch.options.is_notified().then(|| socket::receive_in(&handed.dir, file::NOTIFY));
     let notices = attempt!(file::NOTIFY, notices.transpose());
-    let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
     let mut ends = match endpoint::open(launch.options.endpoint(), custody) {
         Ok(ends) => ends,
         Err((what, error)) => attempt!(what, Err(error)),
     };
     if let Some(terminal) = &mut ends.terminal {
         terminal.answers.set_program(helper);
+        terminal.lend(custody);
     }
-    for (word, fd) in [
-        (Word::Done, handed.done.as_ref().map(AsFd::as_fd)),
-        (Word::Listener, Some(listener.as_fd())),
-        (Word::Notices, notices.as_ref().map(AsFd::as_fd)),
-        (Word::Starter, handed.starter.as_ref().map(AsFd::as_fd)),
-    ] {
-        fd.into_iter().for_each(|fd| custody.lend(word, fd));
-    }
-    let common = Common { custody, transit, listener: Some(listener), notices, child_ends, buffer };
-    let needed = needed(&handed, &common, ends.terminal.as_ref(), on_exit);
+    custody.lend(Word::Listener, &listener);
+    notices.iter().for_each(|notices| custody.lend(Word::Notices, notices));
+    (common.listener, common.notices) = (Some(listener), notices);
+    let mut needed = common.needed();
+    // Here once more: this process may become a guard itself.
+    needed.extend(on_exit.map(OnExit::fd));
     Ok(Box::new(Prepared { handed, preparation, common, ends, needed, umask, limits }))
 }
 
-/// Forks the guard, once the command may be executed.
-fn part(
+/// Waits for the time, the jobs or the queue that the command has to wait for. A job that waits has guards of its own.
+fn take_turn(
     mut prepared: Box<Prepared>,
     launch: &Launch<'_>,
     on_exit: Option<&OnExit>,
 ) -> Result<(Box<Prepared>, Part), Refused> {
+    if !launch.waits() {
+        return Ok((prepared, Part::Keeper));
+    }
     let ready = &mut *prepared;
-    let parted = if launch.waits() {
-        ready.preparation.put_off();
-        turn::wait(&mut ready.handed, launch, &ready.common, on_exit, &ready.needed)
-    } else {
-        guard::part(ready.common.custody, &ready.needed).map(Turn::from)
-    };
-    let unstarted = match parted {
+    let custody = ready.common.custody;
+    Guard::Above(ready.preparation.owner).dismiss(custody);
+    custody.set(Word::Over, 0);
+    ready.preparation.put_off();
+    let waited = turn::wait(&mut ready.handed, launch, &ready.common, on_exit, &ready.needed);
+    let unstarted = match waited {
         Ok(Turn::Come { guard }) => {
-            if let Some(guard) = guard {
-                ready.preparation.take_up(guard);
-            }
+            ready.preparation.take_up(guard);
             return Ok((prepared, Part::Keeper));
         }
         Ok(Turn::Successor) => return Ok((prepared, Part::Successor)),
@@ -401,21 +324,6 @@ fn execute(
     keeper.write_meta(Replacing::META_START);
     keeper.answer_starter(handed.starter);
     Ok((keeper, buffer))
-}
-
-/// Lists the descriptors that a keeper has from its beginning to its end.
-fn needed(
-    handed: &Handed,
-    common: &Common,
-    terminal: Option<&endpoint::Terminal>,
-    on_exit: Option<&OnExit>,
-) -> Vec<RawFd> {
-    let files = [handed.outcome.as_raw_fd(), handed.index.as_raw_fd()];
-    let own = [handed.lock.as_raw_fd(), handed.dir.as_raw_fd(), common.child_ends.as_fd().as_raw_fd()];
-    let mut needed = [&files[..], &own, &common.transit.fds()].concat();
-    needed.extend(on_exit.map(OnExit::fd));
-    needed.extend(terminal.into_iter().flat_map(endpoint::Terminal::fds));
-    needed
 }
 
 pub(crate) fn process(id: ProcessId) -> Process {

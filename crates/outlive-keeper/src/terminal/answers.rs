@@ -73,6 +73,11 @@ impl Answers {
         self.program = program;
     }
 
+    /// Returns the program.
+    pub(crate) fn program(&self) -> Option<BorrowedFd<'_>> {
+        self.program.as_ref().map(AsFd::as_fd)
+    }
+
     /// Returns the number of the program's descriptor.
     pub(crate) fn program_fd(&self) -> Option<RawFd> {
         self.program.as_ref().map(AsRawFd::as_raw_fd)

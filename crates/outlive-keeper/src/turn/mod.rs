@@ -52,21 +52,12 @@ const MOST_FAILURES: u32 = 50;
 
 /// How a wait ended.
 pub(crate) enum Turn {
-    /// The command may be executed; this is the guard of this process, if it is another than at first.
-    Come { guard: Option<ProcessId> },
+    /// The command may be executed; this is the guard of this process.
+    Come { guard: ProcessId },
     /// The keeper died after that, and this process, its guard, is to go on in its place.
     Successor,
     /// The command is not executed: a client has ended the job, or what it waits for can never come.
     Over(Unstarted),
-}
-
-impl From<Part> for Turn {
-    fn from(part: Part) -> Self {
-        match part {
-            Part::Keeper => Self::Come { guard: None },
-            Part::Successor => Self::Successor,
-        }
-    }
 }
 
 /// Forks the guard, answers the starter, and waits.
@@ -123,7 +114,7 @@ pub(crate) fn wait(
             fault::step(Point::WaitingRemove, || durable::remove(&handed.dir, &mark)).ok();
         }
         match woken {
-            Woken::Due => return Ok(Turn::Come { guard: Some(guard) }),
+            Woken::Due => return Ok(Turn::Come { guard }),
             Woken::Over(unstarted) => {
                 // This process records the end of the job.
                 Guard::Above(guard).dismiss(custody);
