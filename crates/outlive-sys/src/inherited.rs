@@ -1,10 +1,10 @@
 //! What a process that a thread starts inherits, as far as the kernel tells: for processes that are started ahead of need.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use rustix::io::Errno;
 
 /// Lines of `status` about rights, filters, processors and the umask.
 const STATUS: [&str; 15] = [
@@ -42,6 +42,9 @@ const LINKS: [&str; 9] = [
     "ns/time_for_children",
 ];
 
+/// Room for most such files, and for a description.
+const MOST: usize = 8192;
+
 /// Opens the directory below `/proc` that tells of the calling thread. Another process that has it can describe this thread, under
 /// whatever number it sees it.
 ///
@@ -58,25 +61,40 @@ pub fn this_thread() -> io::Result<OwnedFd> {
 ///
 /// Restrictions by Landlock are not among it, nor is the I/O priority: the kernel does not show them.
 pub fn describe(thread: impl AsFd) -> Option<String> {
-    let read = |name: &str| {
-        let file = openat(&thread, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        // Room for most of them at once: the kernel does not tell how long they are.
-        let mut text = String::with_capacity(4096);
-        File::from(file).read_to_string(&mut text).ok()?;
-        Some(text)
-    };
-    let status = read("status")?;
-    let status = status.lines().filter(|line| STATUS.iter().any(|name| line.starts_with(name)));
-    let mut text: String = status.collect::<Vec<_>>().join("\n");
-    let stat = read("stat")?;
+    // One room for all of them, one after the other: a spare keeper describes while a job waits for it.
+    let mut room = vec![0; MOST];
+    let mut text = String::with_capacity(MOST);
+    let status = read(&thread, "status", &mut room)?;
+    for line in status.lines().filter(|line| STATUS.iter().any(|name| line.starts_with(name))) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    let stat = read(&thread, "stat", &mut room)?;
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().collect();
     SCHEDULING.iter().for_each(|&field| text.push_str(fields.get(field).unwrap_or(&"")));
-    FILES.iter().for_each(|name| text.push_str(&read(name).unwrap_or_default()));
+    FILES.iter().for_each(|name| text.push_str(read(&thread, name, &mut room).unwrap_or_default()));
     for name in LINKS {
         let link = readlinkat(&thread, name, Vec::new()).unwrap_or_default();
         text.push_str(&link.to_string_lossy());
     }
     Some(text)
+}
+
+/// Reads a file of the thread's as a whole, into this room; the kernel does not tell how long it is.
+fn read<'a>(thread: &impl AsFd, name: &str, room: &'a mut Vec<u8>) -> Option<&'a str> {
+    let file = openat(thread, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let mut length = 0;
+    loop {
+        match rustix::io::read(&file, &mut room[length..]) {
+            Ok(0) => return std::str::from_utf8(&room[..length]).ok(),
+            Ok(count) => length += count,
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+        if length == room.len() {
+            room.resize(2 * length, 0);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -72,15 +72,15 @@ impl Ahead {
         let limits = Limits::lift();
         let umask = spawn::set_umask(0o077);
         let mut starter = UnixStream::from(starter);
-        // Only looked at, and so known to a spare keeper before there is a job.
+        // Nobody sees anything of it, so a spare keeper has it before there is a job.
         let (hierarchies, me) = (Hierarchies::discover(), ProcessId::current());
+        let ready = Common::new();
         if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
             spawn::leave_directory();
             wake(&mut starter).ok_or(4)?;
         }
         // While the starter prepares the job.
         let preparation = Preparation::prepare(hierarchies, me);
-        let ready = Common::new();
         Ok(Box::new(Self { starter, lock_place, preparation, ready, umask, limits }))
     }
 
