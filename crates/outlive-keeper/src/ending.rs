@@ -232,6 +232,7 @@ impl Keeper {
 
     /// Writes the outcome, and sees to its announcement and sync.
     fn record_outcome(&mut self, main: Reaped, is_tree_empty: bool) {
+        self.hear_last_word();
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
         self.recorder.record_gap();

@@ -21,6 +21,7 @@ mod containment;
 mod ending;
 mod endpoint;
 mod event_writer;
+mod foreground;
 mod guard;
 mod input;
 mod killing;
@@ -65,8 +66,7 @@ pub fn run() -> std::process::ExitCode {
     match begun {
         Ok((keeper, buffer)) => {
             outlive_sys::memory::give_back();
-            keeper.supervise(buffer);
-            std::process::ExitCode::SUCCESS
+            std::process::ExitCode::from(keeper.supervise(buffer))
         }
         Err(code) => std::process::ExitCode::from(code),
     }

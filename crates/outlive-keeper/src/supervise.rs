@@ -17,6 +17,7 @@ use outlive_sys::{clock, lock, shared, socket};
 use crate::clients::{Client, MAX_CLIENTS, Waiting};
 use crate::ending::sync;
 use crate::endpoint::Output;
+use crate::foreground::{self, Foreground};
 use crate::guard::Word;
 use crate::killing::Killing;
 use crate::recorder::Taken;
@@ -55,12 +56,14 @@ struct Readiness {
 }
 
 impl Keeper {
-    /// Runs until the job is closed.
-    pub(crate) fn supervise(mut self: Box<Self>, buffer: Region) {
+    /// Runs until the job is closed; returns the exit status.
+    pub(crate) fn supervise(mut self: Box<Self>, buffer: Region) -> u8 {
         let mut reading = ReadState { buffer, release_us: None };
         self.see_to_guard(&mut reading.buffer);
+        self.hear_engine();
         while !self.ending.is_closed() {
             let ready = self.wait(&reading);
+            self.hear_engine();
             self.output(&ready, &mut reading);
             if ready.child_ended || self.ending.has_more_to_reap {
                 self.reap(&mut reading.buffer);
@@ -100,6 +103,7 @@ impl Keeper {
         if let Some(on_exit) = self.on_exit.take() {
             on_exit.exec(&self.dir);
         }
+        foreground::exit_code(self.custody)
     }
 
     /// Frees the lock and lets the guard go: all is done that it would have to do.
@@ -134,6 +138,9 @@ impl Keeper {
         // It only wakes the loop; `timers` finds out what is due.
         if let Some(alarm) = &self.alarm {
             add(alarm.as_fd(), PollFlags::IN);
+        }
+        if let Some(foreground) = &self.foreground {
+            add(foreground.as_fd(), PollFlags::IN);
         }
         let clients: Vec<usize> = self
             .clients
@@ -193,6 +200,7 @@ impl Keeper {
             viewers,
             self.next_run_us,
             self.guard_due_us(),
+            self.foreground.as_ref().and_then(Foreground::next_us),
         ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
@@ -328,6 +336,9 @@ impl Keeper {
             self.kill(Signal::TERM, None, Cause::Natural);
         }
         self.accept_us = self.accept_us.filter(|due| now_us < *due);
+        if self.foreground.as_ref().and_then(Foreground::next_us).is_some_and(|due| now_us >= due) {
+            self.end_for_engine();
+        }
         if self.guard_due_us().is_some_and(|due| now_us >= due) {
             self.end_silent_guard();
         }

@@ -61,10 +61,7 @@ pub fn start(
     let null = duplicate(null.as_raw_fd(), SOURCES_FROM)?;
     let moved =
         fds.iter().map(|fd| duplicate(fd.as_raw_fd(), SOURCES_FROM)).collect::<io::Result<Vec<_>>>()?;
-    let mut sources = [-1; MAX_FDS];
-    for (source, fd) in sources.iter_mut().zip(&moved) {
-        *source = fd.as_raw_fd();
-    }
+    let sources = sources_of(&moved);
     let mut stack = Region::new(INNER_STACK)?;
     // SAFETY: one past the end of our own mapping; only used as the top of a stack that grows down.
     let inner_stack = unsafe { stack.as_mut_ptr().add(INNER_STACK) };
@@ -92,6 +89,57 @@ pub fn start(
     }
 }
 
+/// Returns the numbers of descriptors.
+fn sources_of(fds: &[OwnedFd]) -> [RawFd; MAX_FDS] {
+    let mut sources = [-1; MAX_FDS];
+    for (source, fd) in sources.iter_mut().zip(fds) {
+        *source = fd.as_raw_fd();
+    }
+    sources
+}
+
+/// Becomes the first of these programs that can be executed, as [`start`] would start it, but that it keeps this process's pid, parent
+/// and session. Returns only if none can be; then this process has no descriptors any more.
+///
+/// # Panics
+///
+/// If more than [`MAX_FDS`] descriptors are given.
+pub fn become_one_of(programs: &[CString], arguments: &[CString], fds: &[BorrowedFd<'_>]) -> io::Error {
+    assert!(fds.len() <= MAX_FDS, "at most {MAX_FDS} descriptors can be handed over");
+    let argv = pointers(arguments);
+    #[cfg(feature = "fault")]
+    let variables = crate::fault::keeper_environment();
+    #[cfg(not(feature = "fault"))]
+    let variables: [CString; 0] = [];
+    let environment = pointers(&variables);
+    let opened = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
+    let moved = opened.and_then(|null| {
+        let null = duplicate(null.as_raw_fd(), SOURCES_FROM)?;
+        let fds = fds.iter().map(|fd| duplicate(fd.as_raw_fd(), SOURCES_FROM));
+        Ok((null, fds.collect::<io::Result<Vec<_>>>()?))
+    });
+    let (null, moved) = match moved {
+        Ok(moved) => moved,
+        Err(error) => return error,
+    };
+    let sources = sources_of(&moved);
+    // No signal ends this process any more: those that have come stay pending for the program.
+    std::mem::forget(SignalsBlocked::new());
+    // SAFETY: the descriptors that are closed are this process's own, which has no use for them any more. The lists end with null and
+    // point to strings that outlive the calls, which do not return if they succeed.
+    unsafe {
+        if !hand_over(null.as_raw_fd(), &sources[..moved.len()]) {
+            return io::Error::last_os_error();
+        }
+        for program in programs {
+            libc::execve(program.as_ptr(), argv.as_ptr(), environment.as_ptr());
+        }
+    }
+    // Their numbers mean nothing any more.
+    std::mem::forget((null, moved));
+    io::Error::last_os_error()
+}
+
 const INNER_STACK: usize = 32 * 1024;
 
 /// The go-between: makes the real process and ends, which leaves that process without a parent.
@@ -115,22 +163,38 @@ extern "C" fn become_program(plan: *mut c_void) -> c_int {
     // descriptor table is this process's own copy.
     unsafe {
         libc::setsid();
-        for target in 0..FIRST_FD {
-            if libc::dup2((*plan).null, target) < 0 {
-                return fail(plan);
-            }
+        let sources = &(&(*plan).sources)[..(*plan).count];
+        if !hand_over((*plan).null, sources) {
+            return fail(plan);
         }
-        let mut next = FIRST_FD;
-        for index in 0..(*plan).count {
-            if libc::dup2((*plan).sources[index], next) < 0 {
-                return fail(plan);
-            }
-            next += 1;
-        }
-        close_from(next);
         libc::execve((*plan).program, (*plan).argv, (*plan).environment);
         fail(plan)
     }
+}
+
+/// Puts descriptors where the program expects them, and closes all others; `false` if the kernel refuses. Only system calls are made.
+///
+/// # Safety
+///
+/// Nothing may use the descriptors that are closed, unless a program is executed next.
+unsafe fn hand_over(null: RawFd, sources: &[RawFd]) -> bool {
+    let mut next = FIRST_FD;
+    // SAFETY: plain calls with numbers; see above for what they close.
+    unsafe {
+        for target in 0..FIRST_FD {
+            if libc::dup2(null, target) < 0 {
+                return false;
+            }
+        }
+        for source in sources {
+            if libc::dup2(*source, next) < 0 {
+                return false;
+            }
+            next += 1;
+        }
+    }
+    close_from(next);
+    true
 }
 
 /// # Safety

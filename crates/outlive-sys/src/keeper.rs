@@ -19,6 +19,10 @@ pub const GUARD_NAME: &std::ffi::CStr = c"outlive";
 /// The second argument of a keeper that may wait for long for its job.
 pub const SPARE: &str = "spare";
 
+/// The second argument of a keeper that an engine's script has become: its guard, which is the script's process, ends with the exit
+/// status of the job.
+pub const FOREGROUND: &str = "foreground";
+
 /// The second argument of a program that is only to say which page it understands.
 pub const PAGE: &str = "page";
 

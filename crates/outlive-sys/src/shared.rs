@@ -263,11 +263,12 @@ pub fn hear_of_parent(parent: i32) {
     }
 }
 
-/// Waits until a child ends, another process calls ([`tell`]), or the time is over. All signals must be blocked.
-pub fn wait_for_call(limit: Option<Duration>) {
-    let set = set_of([libc::SIGCHLD, PEER_ENDED]);
+/// Waits until a child ends, another process calls ([`tell`]), one of these signals comes, or the time is over; returns the signal, if
+/// that was it. All signals must be blocked.
+pub fn wait_for_call(limit: Option<Duration>, or: &[Signal]) -> Option<Signal> {
+    let set = set_of([libc::SIGCHLD, PEER_ENDED].into_iter().chain(or.iter().map(|signal| signal.number())));
     // SAFETY: the set is initialised; no information is asked for.
-    unsafe {
+    let came = unsafe {
         match limit {
             None => libc::sigwaitinfo(&set, std::ptr::null_mut()),
             Some(limit) => {
@@ -276,8 +277,9 @@ pub fn wait_for_call(limit: Option<Duration>) {
                 let limit = libc::timespec { tv_sec: seconds.into(), tv_nsec: limit.subsec_nanos().into() };
                 libc::sigtimedwait(&set, std::ptr::null_mut(), &limit)
             }
-        };
-    }
+        }
+    };
+    or.iter().copied().find(|signal| signal.number() == came)
 }
 
 /// Wakes a process that waits for a call, or a keeper; nothing if it has ended.
@@ -336,8 +338,20 @@ pub fn is_parent(pid: i32) -> bool {
 
 /// Tells whether a child has ended, also one that a plain wait does not find, and reaps it then.
 pub fn has_child_ended(pid: i32) -> bool {
-    // SAFETY: waits, without waiting, for a child of this process; the status is not asked for.
-    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) != 0 }
+    end_of_child(pid).is_some()
+}
+
+/// As [`has_child_ended`]; returns its exit code, of one that a signal ended the code that shells give it. Of what is no child of this
+/// process the code is not known, and not 0.
+pub fn end_of_child(pid: i32) -> Option<u8> {
+    let mut status = 0;
+    // SAFETY: waits, without waiting, for a child of this process; the status is written to a local variable.
+    match unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | libc::WNOHANG) } {
+        0 => None,
+        -1 => Some(1),
+        _ if libc::WIFSIGNALED(status) => Some((128 + libc::WTERMSIG(status)) as u8),
+        _ => Some(libc::WEXITSTATUS(status) as u8),
+    }
 }
 
 /// Ends a process that is known by its identity, at once.

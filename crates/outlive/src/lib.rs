@@ -69,7 +69,7 @@ pub use job::object::{JobObject, LimitObject, LimitsObject, OutputObject, reason
 pub use job::state::{Custody, State};
 pub use job::{DamageError, Job, RenameError};
 pub use launch::after::AfterError;
-pub use launch::engine::{Allocation, EngineError, PlaceError};
+pub use launch::engine::{EngineError, LeftPlace, PlaceError};
 pub use launch::ensure::Ensured;
 pub use launch::next_run::{NextRun, NextRunError};
 pub use launch::pipe::end_of_pipe;

@@ -30,7 +30,7 @@ pub(crate) use self::run::Run;
 pub(crate) use self::serving::{Open, Serve, Token};
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{
-    Complete, Cursor, Deliver, Doctor, OnExit, Page, Placed, Probe, Rows, Upgrade,
+    Complete, Cursor, Deliver, Doctor, LastAct, OnExit, Page, Placed, Probe, Rows, Upgrade,
 };
 pub(crate) use self::values::{Since, Timeout};
 pub(crate) use self::waiting::{Wait, Watch};
@@ -200,11 +200,11 @@ pub(crate) enum Verb {
     /// Run the command and send the notice that a job asked for at its end: its keeper becomes this
     // Keepers of an earlier build that are still running call it by its old name.
     #[command(hide = true, alias = "parting")]
-    OnExit(OnExit),
+    OnExit(LastAct),
     /// Make the next run of a job that is started again by itself: its keeper starts this
     #[command(hide = true)]
     NextRun(OnExit),
-    /// Begin a job that an engine has placed on this node, and wait for its end: the engine starts this
+    /// Begin a job that an engine has placed on this node, and become its keeper's process: the engine starts this
     #[command(hide = true)]
     Placed(Placed),
     /// Let jobs come back after a restart of the machine; `outlive setup boot` lets this run then

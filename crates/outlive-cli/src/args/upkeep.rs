@@ -86,9 +86,23 @@ pub(crate) struct OnExit {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct LastAct {
+    #[command(flatten)]
+    pub(crate) of: OnExit,
+
+    /// The job is kept on this node, and steps beside it may read it
+    #[arg(long)]
+    pub(crate) followed: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Placed {
     #[command(flatten)]
     pub(crate) of: OnExit,
+
+    /// Prepare the job for the process of the engine's script, which has claimed it
+    #[arg(long, value_name = "PID")]
+    pub(crate) script: Option<i32>,
 
     /// The job is not in the store yet: its intent is on standard input
     #[arg(long)]

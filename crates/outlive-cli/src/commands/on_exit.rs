@@ -1,17 +1,34 @@
 //! `outlive on-exit`: runs the command and sends the notice that a job asked for at its end. A keeper becomes this when its
 //! job is closed; it is not for people.
+//!
+//! Of a job that an engine placed it leaves the place, and exits with the job's own code: its guard, which is the process that the engine
+//! has started, does the same then.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use outlive::{Config, JobId, Nonce, Store};
+use outlive::{Config, JobId, LeftPlace, Nonce, Store};
 
-use crate::args::OnExit;
+use crate::args::{LastAct, OnExit};
 use crate::failure::Failure;
 
-pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
-    let (store, id, nonce) = take_up("on-exit", arguments)?;
-    store.part(&id, nonce).map_err(|error| Failure::other("on-exit", &error))?;
-    Ok(ExitCode::SUCCESS)
+/// How long a job that is kept on this node stays readable in its place after its end: the steps of those who follow it end with the place.
+const FOLLOWED: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(arguments: &LastAct) -> Result<ExitCode, Failure> {
+    let (store, id, nonce) = take_up("on-exit", &arguments.of)?;
+    let left = store.leave_place(&id, nonce);
+    let done = store.part(&id, nonce);
+    match left {
+        // The engine keeps the exit status alone, and that is the job's: what became of this work is in the store.
+        Some(LeftPlace { code }) => {
+            if arguments.followed {
+                std::thread::sleep(FOLLOWED);
+            }
+            Ok(ExitCode::from(code))
+        }
+        None => done.map(|()| ExitCode::SUCCESS).map_err(|error| Failure::other("on-exit", &error)),
+    }
 }
 
 /// Opens the store for a verb that a keeper executes, and reads which job it is about.

@@ -22,9 +22,10 @@ use outlive_sys::{clock, memory, prefault, spawn};
 pub(crate) use page::Custody;
 use page::Phase;
 pub(crate) use take_over::{find_main, take_over};
-pub(crate) use upgrade::{Order, print_page_version, resume_as_guard, resume_as_keeper};
+pub(crate) use upgrade::{Order, print_page_version, resume_as_guard, resume_as_keeper, tell_keeper};
 pub(crate) use word::Word;
 
+use crate::foreground;
 use crate::start::{Keeper, process};
 
 /// The process that guards this keeper.
@@ -55,6 +56,8 @@ impl Guard {
     pub(crate) fn dismiss(self, custody: Custody) {
         custody.set(Word::Over, 1);
         fault::around(Point::GuardDismiss, || match self {
+            // It ends when this process has, with its exit status.
+            Self::Above(_) if custody.is_foreground() => {}
             Self::Above(id) if shared::is_parent(id.pid) => shared::end(id),
             Self::Above(_) => {}
             Self::Below(id) => shared::end_child(id.pid),
@@ -80,8 +83,8 @@ pub(crate) fn part(custody: Custody, needed: &[RawFd]) -> std::io::Result<Part> 
         }
         Forked::Parent { child } => {
             shared::set_name(GUARD_NAME);
-            watch(custody, needed, false, Watched::Child(child));
-            become_keeper(custody, child);
+            let code = watch(custody, needed, false, Watched::Child(child));
+            become_keeper(custody, child, code);
             Ok(Part::Successor)
         }
     }
@@ -89,7 +92,7 @@ pub(crate) fn part(custody: Custody, needed: &[RawFd]) -> std::io::Result<Part> 
 
 /// The keeper, as its guard sees it.
 #[derive(Clone, Copy)]
-enum Watched {
+pub(crate) enum Watched {
     /// Its child.
     Child(i32),
     /// Its parent.
@@ -97,10 +100,11 @@ enum Watched {
 }
 
 impl Watched {
-    fn has_ended(self) -> bool {
+    /// Returns its exit code once it has ended; of a parent it is not known.
+    fn end_code(self) -> Option<u8> {
         match self {
-            Self::Child(pid) => shared::has_child_ended(pid),
-            Self::Parent(pid) => !shared::is_parent(pid),
+            Self::Child(pid) => shared::end_of_child(pid),
+            Self::Parent(pid) => (!shared::is_parent(pid)).then_some(0),
         }
     }
 
@@ -114,12 +118,16 @@ impl Watched {
     }
 }
 
-/// Sleeps until the keeper has ended. While an upgrade is under way it ends a keeper that gives no sign of life in time, and executes
+/// Sleeps until the keeper has ended; returns its exit code. While an upgrade is under way it ends a keeper that gives no sign of life in time, and executes
 /// the new program once the keeper has.
-fn watch(custody: Custody, needed: &[RawFd], is_apart: bool, keeper: Watched) {
+fn watch(custody: Custody, needed: &[RawFd], is_apart: bool, keeper: Watched) -> u8 {
     // As long as both have one table, this process closes nothing.
     let (mut is_apart, mut has_stdin, mut has_slot) = (is_apart, true, true);
-    while !keeper.has_ended() {
+    let engine = foreground::signals_for_guard(custody, keeper);
+    loop {
+        if let Some(code) = keeper.end_code() {
+            return code;
+        }
         if custody.is_split() {
             if !std::mem::replace(&mut is_apart, true) {
                 shared::close_all_but(&[&custody.lent(), needed].concat());
@@ -139,7 +147,9 @@ fn watch(custody: Custody, needed: &[RawFd], is_apart: bool, keeper: Watched) {
             upgrade::execute_as_guard(custody);
         }
         let limit = due_us.map(|due| Duration::from_micros(due.saturating_sub(clock::boot_us()).max(1000)));
-        shared::wait_for_call(limit);
+        if let Some(signal) = shared::wait_for_call(limit, engine) {
+            foreground::pass_on(custody, signal);
+        }
     }
 }
 
@@ -152,9 +162,9 @@ pub(crate) enum Part {
 }
 
 /// Ends this process, unless the job goes on and this is the process to go on as its keeper.
-fn become_keeper(custody: Custody, dead: i32) {
+fn become_keeper(custody: Custody, dead: i32, code: u8) {
     if custody.get(Word::Over) == 1 || !custody.claim(dead) {
-        std::process::exit(0);
+        std::process::exit(code.into());
     }
     shared::set_name(KEEPER_NAME);
     // What was being upgraded was not, unless this is the new version.
@@ -198,8 +208,8 @@ impl Keeper {
             Ok(Forked::Child) => {
                 shared::lead_session();
                 shared::set_name(GUARD_NAME);
-                watch(self.custody, &self.needed(), false, Watched::Parent(me.pid));
-                become_keeper(self.custody, me.pid);
+                let code = watch(self.custody, &self.needed(), false, Watched::Parent(me.pid));
+                become_keeper(self.custody, me.pid, code);
                 self.take_over(buffer);
                 true
             }

@@ -8,6 +8,7 @@ use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::identity::ProcessId;
 use outlive_sys::region::Region;
 use outlive_sys::shared::{self, Shared};
+use outlive_sys::signal::Signal;
 use outlive_sys::spawn::{Reaped, Usage, WaitStatus};
 
 use super::word::{FOR_THE_FIRST_GUARD, Word};
@@ -32,7 +33,7 @@ const INPUT_CLIENTS: usize = 64;
 
 const _: () = assert!(Word::InputClients as usize + 2 * INPUT_CLIENTS <= shared::WORDS);
 const _: () = assert!(Word::Workers as usize + WORKERS <= Word::InputClients as usize);
-const _: () = assert!((Word::Answers as usize) < Word::Workers as usize);
+const _: () = assert!((Word::Asked as usize) < Word::Workers as usize);
 
 const CAUSE_BY: usize = 0;
 const SIGNAL_BY: usize = 1;
@@ -74,6 +75,21 @@ impl Custody {
         let (dead, me) = (u64::from(dead.cast_unsigned()), u64::from(std::process::id()));
         // One that died at once has not yet put its own there.
         [dead, 0].into_iter().any(|before| self.page.exchange(Word::KeeperPid as usize, before, me))
+    }
+
+    /// Tells whether the first guard is the process that an engine's script has become.
+    pub(crate) fn is_foreground(self) -> bool {
+        self.get(Word::Foreground) == 1
+    }
+
+    /// Notes a signal by which the engine asks for the end of the job; the first one counts.
+    pub(crate) fn note_asked(self, signal: Signal) {
+        self.page.exchange(Word::Asked as usize, 0, u64::from(signal.number().cast_unsigned()));
+    }
+
+    /// Returns the signal by which the engine has asked for the end of the job.
+    pub(crate) fn asked(self) -> Option<Signal> {
+        Signal::from_number(i32::try_from(self.get(Word::Asked)).ok()?)
     }
 
     pub(super) fn phase(self) -> Phase {

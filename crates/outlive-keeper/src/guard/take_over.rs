@@ -23,6 +23,7 @@ use outlive_sys::{clock, durable, shared, tree};
 use crate::containment::{Containment, Preparation};
 use crate::ending::{EndEvent, Ending, Phase};
 use crate::endpoint::{Output, Terminal};
+use crate::foreground::Foreground;
 use crate::guard::Word;
 use crate::input::Input;
 use crate::killing::Killing;
@@ -125,6 +126,7 @@ impl Keeper {
         needed.extend(self.containment.fd());
         needed.extend(self.on_exit.as_ref().map(OnExit::fd));
         needed.extend(self.terminal.iter().flat_map(Terminal::fds));
+        needed.extend(self.foreground.iter().map(Foreground::fd));
         needed
     }
 

@@ -173,11 +173,17 @@ impl Keeper {
         self.custody.due_us(Phase::Guard)
     }
 
-    /// Ends a guard that gives no sign of life in its new version. Its end is told like any other, and another one is made.
+    /// Ends a guard that gives no sign of life in its new version. Its end is told like any other, and another one is made. One that is the
+    /// process of an engine's script is left alone.
     pub(crate) fn end_silent_guard(&mut self) {
         self.custody.set_phase(Phase::Guard, None);
-        if let Some(Guard::Above(id)) = self.guard {
-            shared::end(id);
+        match self.guard {
+            // With it the engine would end the job.
+            Some(Guard::Above(_)) if self.custody.is_foreground() => {
+                self.custody.set_phase(Phase::None, None);
+            }
+            Some(Guard::Above(id)) => shared::end(id),
+            _ => {}
         }
     }
 }
@@ -199,7 +205,7 @@ pub(super) fn execute_as_guard(custody: Custody) {
     tell_keeper(custody);
 }
 
-fn tell_keeper(custody: Custody) {
+pub(crate) fn tell_keeper(custody: Custody) {
     let pid = i32::try_from(custody.get(Word::KeeperPid)).ok();
     pid.and_then(ProcessId::of).into_iter().for_each(shared::tell);
 }
@@ -235,8 +241,8 @@ pub(crate) fn resume_as_guard(page: RawFd) -> Option<(Box<Keeper>, Region)> {
         }
     });
     tell_keeper(custody);
-    watch(custody, &needed, true, Watched::Child(keeper));
-    become_keeper(custody, keeper);
+    let code = watch(custody, &needed, true, Watched::Child(keeper));
+    become_keeper(custody, keeper, code);
     let (mut keeper, mut buffer) = revive(custody, Handover::read(custody)?, None, true)?;
     keeper.resume(&mut buffer, Kind::KeeperReplaced);
     Some((keeper, buffer))

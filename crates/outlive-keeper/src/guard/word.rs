@@ -100,6 +100,10 @@ pub(crate) enum Word {
     Master,
     CommandSide,
     Answers,
+    /// The first guard is the process that an engine's script has become; see `foreground`.
+    Foreground,
+    /// The signal by which the engine has asked for the end of the job.
+    Asked,
     /// Processes that work for the keeper, and are no part of the job.
     Workers = 120,
     /// Clients of whom input was taken, and up to which offset each: so many pairs.

@@ -10,7 +10,7 @@ use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::cgroup::Hierarchies;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
-use outlive_sys::keeper::{LOCK_FD, LockPlace, SPARE};
+use outlive_sys::keeper::{FOREGROUND, LOCK_FD, LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::shared::take;
 use outlive_sys::signal::ChildEnds;
@@ -75,12 +75,16 @@ impl Ahead {
         // Nobody sees anything of it, so a spare keeper has it before there is a job.
         let (hierarchies, me) = (Hierarchies::discover(), ProcessId::current());
         let ready = Common::new();
-        if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
+        let role = std::env::args_os().nth(1).unwrap_or_default();
+        if role == SPARE {
             spawn::leave_directory();
             wake(&mut starter).ok_or(4)?;
         }
         // While the starter prepares the job.
         let preparation = Preparation::prepare(hierarchies, me);
+        if role == FOREGROUND {
+            ready.iter().for_each(|common| common.custody.set(Word::Foreground, 1));
+        }
         Ok(Box::new(Self { starter, lock_place, preparation, ready, umask, limits }))
     }
 

@@ -25,6 +25,7 @@ use crate::clients::Client;
 use crate::containment::Containment;
 use crate::ending::Ending;
 use crate::endpoint::{Output, Terminal};
+use crate::foreground::Foreground;
 use crate::guard::{Custody, Guard, Order, Word};
 use crate::input::Input;
 use crate::lifetime::Expiry;
@@ -93,6 +94,8 @@ pub(crate) struct Keeper {
     pub(crate) ending: Ending,
     /// An upgrade that was asked for.
     pub(crate) order: Option<Order>,
+    /// What an engine asks for that has started the process of the first guard.
+    pub(crate) foreground: Option<Foreground>,
 }
 
 /// What a keeper has, whether it started the command or goes on in place of one that did.
@@ -201,6 +204,7 @@ impl Keeper {
             sync: launch.sync,
             ending: Ending::new(id.pid, launch.options.survivors),
             order: None,
+            foreground: Foreground::new(common.custody),
         });
         (keeper, common.buffer)
     }

@@ -125,6 +125,10 @@ points! {
         EngineJobMake = "starter.engine-job.create", Call;
         /// A node begins a job: no other does after this.
         Claim = "placer.claim.rename", Call;
+        /// Starting the process that prepares a job while the engine's own becomes the keeper's.
+        StarterExec = "placer.starter.exec", Call;
+        /// Becoming the keeper's process.
+        ForegroundExec = "placer.keeper.exec", Call;
         /// The mark of a job that an engine has.
         PlaceLeave = "placer.waiting.unlink", Call;
         /// A front end ends a job that no node has begun: none does after this.

@@ -1,10 +1,11 @@
-//! What the process beside a job does, apart from looking whether it is ready and healthy: it passes on what another job prints, and
-//! watches files.
+//! What the process beside a job does, apart from looking whether it is ready and healthy: it passes on what another job prints,
+//! watches files, and asks the engine that has placed the job whether its place is still its own.
 //!
 //! It is started with the job, and only where something is asked of it. If it is killed, the keeper or the next front end that reads the job starts another.
 
 mod feed;
 pub(crate) mod files;
+mod place;
 
 use crate::job::Job;
 

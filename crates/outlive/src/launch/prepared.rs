@@ -63,11 +63,6 @@ impl Prepared {
     pub(crate) fn job(&self) -> &Job {
         &self.job
     }
-
-    /// Frees the locks, where no keeper has them too.
-    pub(crate) fn into_job(self) -> Job {
-        self.job
-    }
 }
 
 impl Store {

@@ -192,7 +192,7 @@ impl Store {
     }
 
     /// Finds the helper: this program, `$OUTLIVE_PROGRAM`, beside the keeper, beside this program, or in `PATH`.
-    fn helper_program(&self) -> Option<PathBuf> {
+    pub(crate) fn helper_program(&self) -> Option<PathBuf> {
         if self.is_helper {
             // Still valid if the file was replaced or deleted since this program started.
             return Some(PathBuf::from("/proc/self/exe"));

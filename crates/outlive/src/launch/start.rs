@@ -181,7 +181,42 @@ impl Store {
         helper: Option<&File>,
         mut spare: Option<SpareKeeper>,
     ) -> Result<Option<i32>, StartError> {
-        let (job, spec) = (&prepared.job, prepared.job.spec());
+        let job = &prepared.job;
+        let frame = match self.launch_frame(request, resolved, job, false) {
+            Ok(frame) => frame,
+            Err(error) => {
+                self.withdraw(job);
+                return Err(error);
+            }
+        };
+        let mut failure = StartError::NoKeeper;
+        for program in self.keeper.candidates() {
+            let waiting = spare.take().filter(|spare| spare.program == program);
+            let waiting = waiting.and_then(|mut spare| spare.is_fit().then_some(spare));
+            let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
+            let job = job.id().clone();
+            failure = match keeper.and_then(|keeper| talk(keeper.socket, prepared, helper, &frame)) {
+                Ok(Some(LaunchReply::Started(process))) => return Ok(Some(process.pid)),
+                Ok(Some(LaunchReply::Queued)) => return Ok(None),
+                Ok(Some(LaunchReply::NotStarted(why))) => return Err(StartError::NeverStarted { job, why }),
+                Ok(Some(LaunchReply::OtherVersion(version))) => StartError::KeeperVersion(program, version),
+                Ok(None) => return Err(StartError::Silent(job)),
+                Err(error) => StartError::Keeper(program, error),
+            };
+        }
+        self.withdraw(job);
+        Err(failure)
+    }
+
+    /// Returns the launch request of a job. `is_followed`: it is kept on this node, and steps beside it may read it until its place ends.
+    pub(crate) fn launch_frame(
+        &self,
+        request: &Request,
+        resolved: &Resolved,
+        job: &Job,
+        is_followed: bool,
+    ) -> Result<Vec<u8>, StartError> {
+        let spec = job.spec();
         let socket = spec.options.is_notified().then(|| job.path().join(file::NOTIFY));
         let health = &spec.options.health;
         let watchdog = health.notify.then(|| (health.interval_ms() * 1000).to_string());
@@ -190,11 +225,14 @@ impl Store {
         own.extend(socket.as_ref().map(|socket| ("NOTIFY_SOCKET", socket.as_os_str())));
         own.extend(watchdog.as_ref().map(|interval_us| ("WATCHDOG_USEC", OsStr::new(interval_us))));
         let environment = request.environment(&own, spec.options.pty);
-        let completion = match spec.options.completion.is_empty() {
+        // The engine learns from it how the job has ended.
+        let is_placed = spec.placement.is_some();
+        let mut completion = match spec.options.completion.is_empty() && !is_placed {
             true => Vec::new(),
             false => self.helper_arguments("on-exit", spec),
         };
-        let is_watching = !spec.restart_on_change.is_empty();
+        completion.extend(is_followed.then(|| b"--followed".to_vec()));
+        let is_watching = !spec.restart_on_change.is_empty() || is_placed;
         let next_run = match runs_again(&spec.options) || is_probed(&spec.options) || is_watching {
             false => Vec::new(),
             true => self.helper_arguments("next-run", spec),
@@ -221,30 +259,10 @@ impl Store {
             after: spec.after.clone(),
         }
         .to_frame();
-        let mut failure = StartError::NoKeeper;
-        let is_sendable = frame.len() - HEADER <= MAX_FRAME;
-        if !is_sendable {
-            failure = RequestError::TooLarge(frame.len()).into();
+        match frame.len() - HEADER <= MAX_FRAME {
+            true => Ok(frame),
+            false => Err(RequestError::TooLarge(frame.len()).into()),
         }
-        for program in self.keeper.candidates().filter(|_| is_sendable) {
-            let waiting = spare.take().filter(|spare| spare.program == program);
-            let waiting = waiting.and_then(|mut spare| spare.is_fit().then_some(spare));
-            let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
-            let job = job.id().clone();
-            failure = match keeper.and_then(|keeper| talk(keeper.socket, prepared, helper, &frame)) {
-                Ok(Some(LaunchReply::Started(process))) => return Ok(Some(process.pid)),
-                Ok(Some(LaunchReply::Queued)) => return Ok(None),
-                Ok(Some(LaunchReply::NotStarted(why))) => return Err(StartError::NeverStarted { job, why }),
-                Ok(Some(LaunchReply::OtherVersion(version))) => StartError::KeeperVersion(program, version),
-                Ok(None) => return Err(StartError::Silent(job)),
-                Err(error) => StartError::Keeper(program, error),
-            };
-        }
-        // One that an engine placed stays: the program that submitted it looks for it.
-        if spec.placement.is_none() {
-            self.withdraw(job);
-        }
-        Err(failure)
     }
 
     /// Takes an intent back of which nothing was started: in one step, so that no reader finds half of it and calls it damaged.
@@ -272,7 +290,7 @@ fn runs_again(options: &JobOptions) -> bool {
 }
 
 /// Hands a keeper its descriptors and the launch request; returns its answer, or `None` if it does not answer in time.
-fn talk(
+pub(crate) fn talk(
     ours: UnixStream,
     prepared: &Prepared,
     helper: Option<&File>,

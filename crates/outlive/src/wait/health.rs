@@ -162,7 +162,7 @@ impl Store {
     }
 
     /// Sleeps until a moment; `false` if the job has ended before.
-    fn sleep_while_live(&self, job: &Job, until: Instant) -> bool {
+    pub(crate) fn sleep_while_live(&self, job: &Job, until: Instant) -> bool {
         let watch = Watch::for_replaced(job.path());
         loop {
             watch.clear();

@@ -172,8 +172,8 @@ impl Store {
     }
 
     /// Checks a job until it is ready, has ended, or its time to become ready is over; then its health, if that is to be checked, until it
-    /// has ended. Meanwhile it passes on what another job prints, and watches files, where that is asked for. Returns at once if another
-    /// prober runs, or the job is gone.
+    /// has ended. Meanwhile it passes on what another job prints, watches files, and asks the engine about its place, where there is such a
+    /// thing. Returns at once if another prober runs, or the job is gone.
     ///
     /// # Errors
     ///
@@ -184,7 +184,8 @@ impl Store {
         // A front end that only looks whether there is one holds it for a moment, too.
         let is_ours = held.as_ref().is_ok_and(|held| lock::lock_within(held, LOOK_LIMIT).unwrap_or(false));
         let has_health = job.spec().options.health.is_checked();
-        let is_asked = job.spec().ready().is_some() || has_health || job.needs_companion();
+        let is_placed = job.spec().placement.is_some();
+        let is_asked = job.spec().ready().is_some() || has_health || job.needs_companion() || is_placed;
         if job.spec().nonce != nonce || !is_ours || !is_asked {
             return Ok(());
         }
@@ -196,6 +197,9 @@ impl Store {
             }
             if !job.spec().restart_on_change.is_empty() {
                 thread().spawn_scoped(scope, || self.restart_on_change(&job))?;
+            }
+            if is_placed {
+                thread().spawn_scoped(scope, || self.keep_place(&job))?;
             }
             self.check(&job, has_health)
         })

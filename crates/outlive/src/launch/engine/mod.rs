@@ -9,26 +9,25 @@
 
 mod asking;
 mod on_node;
+mod place;
 mod slurm;
 
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-use outlive_core::id::{JobId, Nonce};
+use outlive_core::file;
 use outlive_core::outcome::{Cause, NeverStarted, WaitStatus};
 use outlive_core::placement::{Placed, Placement};
-use outlive_core::spec::{Host, Process};
+use outlive_core::spec::Host;
 use outlive_core::status::Status;
-use outlive_core::timestamp::Timestamp;
-use outlive_core::{FORMAT, file};
-use outlive_sys::fault::{self, Point, Replacing};
-use outlive_sys::identity::ProcessId;
-use outlive_sys::{clock, durable, lock};
+use outlive_sys::fault::{self, Point};
+use outlive_sys::{durable, lock};
 
 pub(crate) use self::asking::LastAsked;
 use self::on_node::Ended;
+pub use self::place::{LeftPlace, PlaceError};
 pub use self::slurm::EngineError;
 use self::slurm::{Look, Stage};
 use crate::control::{Kill, Killed};
@@ -37,7 +36,7 @@ use crate::job::recovery::Found;
 use crate::job::state::State;
 use crate::launch::prepared::Prepared;
 use crate::launch::request::Request;
-use crate::launch::start::{StartError, Started, is_probed};
+use crate::launch::start::{StartError, Started};
 use crate::store::Store;
 
 /// How long a job that is being begun may take until it can be asked.
@@ -52,23 +51,9 @@ const CANCELLING: Duration = Duration::from_millis(200);
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Why a job was not begun on a node.
-#[derive(Debug, thiserror::Error)]
-pub enum PlaceError {
-    /// It was cancelled, or another process has begun it.
-    #[error("{0} was cancelled, or was begun before; it is not begun twice")]
-    Over(JobId),
-    /// The store has no such job.
-    #[error("the store has no job {0} with this nonce")]
-    NotFound(JobId),
-    /// It could not be started; the job says so.
-    #[error(transparent)]
-    Start(#[from] StartError),
-}
-
 /// What a node knows of the place of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allocation {
+pub(crate) enum Allocation {
     /// The engine still has it here.
     Held,
     /// The engine has taken it back, or does not know it.
@@ -110,55 +95,6 @@ impl Store {
             Err(_) => {}
         }
         Ok(Started { job, pid: None, warning })
-    }
-
-    /// Begins a job that was submitted, in the process that the engine started on a node; at most once for each job.
-    ///
-    /// # Errors
-    ///
-    /// If it was cancelled or begun before, or cannot be started.
-    pub fn place(&self, id: &JobId, nonce: Nonce) -> Result<Job, PlaceError> {
-        let job = self.find_exactly(id, nonce).ok_or_else(|| PlaceError::NotFound(id.clone()))?;
-        let over = || PlaceError::Over(id.clone());
-        let dir = job.dir().map_err(|_| over())?;
-        fault::step(Point::Claim, || durable::rename(&dir, file::SUBMITTED, file::CLAIMED))
-            .map_err(|_| over())?;
-        drop(dir);
-        // Before the place is told: a placed job whose locks are free counts as one whose keeper died.
-        let prepared = Prepared::reopen(job).map_err(|error| StartError::Store(self.jobs(), error))?;
-        let job = prepared.job();
-        if job.records().0.is_some() {
-            return Err(over());
-        }
-        self.note_place(job)?;
-        let request = Request::again(job);
-        let path = request.path();
-        let resolved = request.resolve(self.config(), path.as_deref()).map_err(StartError::from)?;
-        let helper = self.open_helper().ok();
-        self.launch(&request, &resolved, &prepared, helper.as_ref(), None)?;
-        let job = prepared.into_job();
-        if is_probed(&job.spec().options) || job.needs_companion() {
-            self.start_prober(&job);
-        }
-        Ok(job)
-    }
-
-    /// Writes down that a job is here.
-    fn note_place(&self, job: &Job) -> Result<(), StartError> {
-        let me = ProcessId::current();
-        let placed = Placed {
-            format: FORMAT,
-            host: self.host().clone(),
-            node: slurm::own_node(),
-            engine_job: slurm::own_number().unwrap_or_default(),
-            process: Process { pid: me.pid, start_time: me.start_time },
-            at: Timestamp(clock::wall_us()),
-        };
-        let failed = |error| StartError::Store(job.path().to_owned(), error);
-        let bytes = serde_json::to_vec(&placed).map_err(|error| failed(error.into()))?;
-        job.dir()
-            .and_then(|dir| durable::replace(Replacing::PLACED, dir, file::PLACED, &bytes))
-            .map_err(failed)
     }
 
     /// Asks the engine, once for all of them, about jobs that it has not begun or that run on other nodes: why they wait, and whether they
@@ -263,12 +199,6 @@ impl Store {
         (!job.state(self).is_live()).then(Killed::default)
     }
 
-    /// Removes the mark of a job that has ended on this node. Until then it counts as one that waits: it is no load of the machine that
-    /// submitted it.
-    pub fn leave_place(&self, job: &Job) {
-        fault::step(Point::PlaceLeave, || fs::remove_file(self.waiting().join(job.id().as_str()))).ok();
-    }
-
     /// Tells whether the engine still has this job under the number that it began with: then a step can be started beside it.
     pub fn has_place(&self, job: &Job) -> bool {
         let Some(placed) = job.placed() else { return false };
@@ -277,12 +207,12 @@ impl Store {
     }
 
     /// Asks, on a node, whether the engine still has this job here.
-    pub fn allocation(&self, job: &Job) -> Allocation {
+    pub(crate) fn allocation(&self, job: &Job) -> Allocation {
+        let Some(Placed { engine_job, .. }) = job.placed() else { return Allocation::Unknown };
         match slurm::look(&[slurm::name(job)]) {
             Err(_) => Allocation::Unknown,
             Ok(found) => {
-                let own = slurm::own_number();
-                let is_held = |look: &Look| look.stage == Stage::Runs && Some(&look.number) == own.as_ref();
+                let is_held = |look: &Look| look.stage == Stage::Runs && look.number == engine_job;
                 if found.iter().any(is_held) { Allocation::Held } else { Allocation::Lost }
             }
         }

@@ -66,13 +66,13 @@ impl Job {
 }
 
 impl Store {
-    /// Makes a job in this store, a node's own, and begins it, in the process that the engine started; at most once. `given` is its
-    /// intent, as JSON.
+    /// Makes a job in this store, a node's own, and becomes the only process that begins it; at most once. `given` is its intent, as
+    /// JSON.
     ///
     /// # Errors
     ///
-    /// If it is not this job, it was begun before, or cannot be started.
-    pub fn place_given(&self, given: &[u8], id: &JobId, nonce: Nonce) -> Result<Job, PlaceError> {
+    /// If it is not this job, it was begun before, or the store cannot be written.
+    pub fn claim_given(&self, given: &[u8], id: &JobId, nonce: Nonce) -> Result<Job, PlaceError> {
         let mut spec: Spec = serde_json::from_slice(given).map_err(|_| PlaceError::NotFound(id.clone()))?;
         if spec.job != *id || spec.nonce != nonce {
             return Err(PlaceError::NotFound(id.clone()));
@@ -95,10 +95,10 @@ impl Store {
         let Prepared { job, lock, done, submitted, .. } = prepared;
         drop((lock, done));
         job.dir().and_then(|dir| durable::create_new(dir, file::ENGINE_JOB)).map_err(failed)?;
-        let placed = self.place(id, nonce);
-        // Held until then: free, and without a place, it would count as one that was never submitted.
+        let claimed = self.claim(id, nonce);
+        // Held until then: free, it would count as one that was never submitted.
         drop(submitted);
-        placed
+        claimed
     }
 
     /// Decides what the engine's word means for a job that is kept on its node. One that is over is put to the others.
