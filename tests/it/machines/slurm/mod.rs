@@ -7,6 +7,7 @@
 mod cluster;
 mod failures;
 mod on_node;
+mod script;
 mod taken_back;
 
 use std::fs;
