@@ -21,7 +21,6 @@ mod containment;
 mod ending;
 mod endpoint;
 mod event_writer;
-mod foreground;
 mod guard;
 mod input;
 mod killing;

@@ -18,17 +18,12 @@ const FOLLOWED: Duration = Duration::from_secs(2);
 pub(crate) fn run(arguments: &LastAct) -> Result<ExitCode, Failure> {
     let (store, id, nonce) = take_up("on-exit", &arguments.of)?;
     let left = store.leave_place(&id, nonce);
-    let done = store.part(&id, nonce);
-    match left {
-        // The engine keeps the exit status alone, and that is the job's: what became of this work is in the store.
-        Some(LeftPlace { code }) => {
-            if arguments.followed {
-                std::thread::sleep(FOLLOWED);
-            }
-            Ok(ExitCode::from(code))
-        }
-        None => done.map(|()| ExitCode::SUCCESS).map_err(|error| Failure::other("on-exit", &error)),
+    store.part(&id, nonce).map_err(|error| Failure::other("on-exit", &error))?;
+    let Some(LeftPlace { code }) = left else { return Ok(ExitCode::SUCCESS) };
+    if arguments.followed {
+        std::thread::sleep(FOLLOWED);
     }
+    Ok(ExitCode::from(code))
 }
 
 /// Opens the store for a verb that a keeper executes, and reads which job it is about.

@@ -23,9 +23,10 @@ pub(crate) struct Preparation {
 }
 
 impl Preparation {
-    /// Prepares it where the keeper, `me`, stands in these `hierarchies`.
-    pub(crate) fn prepare(mut hierarchies: Hierarchies, me: ProcessId) -> Self {
-        let is_in_scope = hierarchies.is_pure_v2() && enter_scope(me);
+    /// Prepares it where the keeper, `me`, stands in these `hierarchies`. `is_foreground`: that is the place that an engine has given the
+    /// job, with its limits, and is not left.
+    pub(crate) fn prepare(mut hierarchies: Hierarchies, me: ProcessId, is_foreground: bool) -> Self {
+        let is_in_scope = !is_foreground && hierarchies.is_pure_v2() && enter_scope(me);
         if is_in_scope {
             hierarchies = Hierarchies::discover();
             hierarchies.enter_leaf();

@@ -4,6 +4,7 @@
 //! the store is in a page that both have mapped. The guard adopts what the keeper leaves, the command first of all. A keeper whose
 //! guard died makes another, below itself; `docs/design/guard.md` has the whole.
 
+pub(crate) mod foreground;
 mod handover;
 mod page;
 mod take_over;
@@ -22,10 +23,9 @@ use outlive_sys::{clock, memory, prefault, spawn};
 pub(crate) use page::Custody;
 use page::Phase;
 pub(crate) use take_over::{find_main, take_over};
-pub(crate) use upgrade::{Order, print_page_version, resume_as_guard, resume_as_keeper, tell_keeper};
+pub(crate) use upgrade::{Order, print_page_version, resume_as_guard, resume_as_keeper};
 pub(crate) use word::Word;
 
-use crate::foreground;
 use crate::start::{Keeper, process};
 
 /// The process that guards this keeper.
@@ -92,7 +92,7 @@ pub(crate) fn part(custody: Custody, needed: &[RawFd]) -> std::io::Result<Part> 
 
 /// The keeper, as its guard sees it.
 #[derive(Clone, Copy)]
-pub(crate) enum Watched {
+enum Watched {
     /// Its child.
     Child(i32),
     /// Its parent.

@@ -205,7 +205,7 @@ pub(super) fn execute_as_guard(custody: Custody) {
     tell_keeper(custody);
 }
 
-pub(crate) fn tell_keeper(custody: Custody) {
+pub(super) fn tell_keeper(custody: Custody) {
     let pid = i32::try_from(custody.get(Word::KeeperPid)).ok();
     pid.and_then(ProcessId::of).into_iter().for_each(shared::tell);
 }

@@ -81,8 +81,9 @@ impl Ahead {
             wake(&mut starter).ok_or(4)?;
         }
         // While the starter prepares the job.
-        let preparation = Preparation::prepare(hierarchies, me);
-        if role == FOREGROUND {
+        let is_foreground = role == FOREGROUND;
+        let preparation = Preparation::prepare(hierarchies, me, is_foreground);
+        if is_foreground {
             ready.iter().for_each(|common| common.custody.set(Word::Foreground, 1));
         }
         Ok(Box::new(Self { starter, lock_place, preparation, ready, umask, limits }))

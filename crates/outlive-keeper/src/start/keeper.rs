@@ -25,7 +25,7 @@ use crate::clients::Client;
 use crate::containment::Containment;
 use crate::ending::Ending;
 use crate::endpoint::{Output, Terminal};
-use crate::foreground::Foreground;
+use crate::guard::foreground::Foreground;
 use crate::guard::{Custody, Guard, Order, Word};
 use crate::input::Input;
 use crate::lifetime::Expiry;

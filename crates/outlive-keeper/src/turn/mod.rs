@@ -28,7 +28,7 @@ use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::{clock, durable, memory, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS};
-use crate::guard::{self, Guard, Part, Word};
+use crate::guard::{self, Guard, Part, Word, foreground};
 use crate::on_exit::OnExit;
 use crate::start::{Common, Handed, Unstarted, snapshot};
 
@@ -317,8 +317,11 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Sleeps until something happens, and serves the clients; returns who asks for the end, if a client does.
+    /// Sleeps until something happens, and serves the clients; returns who asks for the end, if a client or the engine does.
     fn turn(&mut self) -> Option<String> {
+        if let Some(by) = foreground::asked_by(self.common.custody) {
+            return Some(by);
+        }
         let pause = self.pause();
         let mut fds = vec![PollFd::new(&self.common.child_ends, PollFlags::IN)];
         let awaited = self.alarm.as_ref().map(AsFd::as_fd).into_iter();

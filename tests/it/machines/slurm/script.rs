@@ -129,3 +129,35 @@ fn slurm_calls_a_job_over_when_its_on_exit_command_has_ended() {
     let left = || fs::read_dir(cluster.home.store().join("waiting")).map_or(0, Iterator::count);
     assert_eq!(left(), 0, "the mark of a place is left");
 }
+
+#[test]
+fn a_keeper_that_is_upgraded_stays_below_the_process_of_the_script() {
+    let Some(cluster) = Cluster::start() else { return };
+    let line = "trap 'echo bye; exit 9' TERM; echo there; sleep 300 & wait";
+    let job = cluster.submit(&["--partition", "near"], line);
+    until("it prints", || cluster.run(&["logs", &job]).ok().text() == "there\n");
+    let script = cluster.script(&job);
+    let role = || fs::read(format!("/proc/{script}/cmdline")).unwrap_or_default();
+    assert!(role().ends_with(b"\0foreground\0"), "{:?}", String::from_utf8_lossy(&role()));
+    let said = cluster.run(&["--json", "upgrade", "--force", &job]).ok().json()["jobs"][0].clone();
+    assert_eq!((&said["result"], &said["with_guard"]), (&"upgraded".into(), &true.into()), "{said}");
+    assert_eq!(cluster.show(&job)["guard_pid"], script);
+    assert!(!role().ends_with(b"\0foreground\0"));
+    // It still hears what Slurm asks of the script's process, and still ends with the job.
+    cluster.said(&["scancel", "--signal=TERM", "--batch", &cluster.number(&job)]);
+    let waited = cluster.run(&["wait", &job]).code(7);
+    assert!(waited.text().contains("killed by slurm (SIGTERM)"), "{}", waited.text());
+    assert_eq!(cluster.run(&["logs", &job]).ok().text(), "there\nbye\n");
+    assert_eq!(cluster.code_when_over(&job), "9:0");
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_fails_for_slurm_too() {
+    let Some(cluster) = Cluster::start() else { return };
+    let done = cluster.run(&["run", "--on", "cluster", "--partition", "near", "--", "/none/such", "word"]);
+    let job = done.ok().text().trim_end().to_owned();
+    cluster.run(&["wait", &job]).code(7);
+    let shown = cluster.show(&job);
+    assert_eq!(shown["cause"], "never_started", "{shown}");
+    assert_eq!(cluster.code_when_over(&job), "1:0");
+}

@@ -12,7 +12,8 @@ use outlive_sys::signal::{Caught, Signal};
 use outlive_sys::spawn::WaitStatus;
 use outlive_sys::{clock, poll};
 
-use crate::guard::{self, Custody, Watched, Word};
+use super::upgrade::tell_keeper;
+use super::{Custody, Watched, Word};
 use crate::start::Keeper;
 
 /// The signals by which an engine asks for the end of a job.
@@ -54,18 +55,23 @@ impl Foreground {
 }
 
 /// Returns the signals that a guard passes on.
-pub(crate) fn signals_for_guard(custody: Custody, keeper: Watched) -> &'static [Signal] {
+pub(super) fn signals_for_guard(custody: Custody, keeper: Watched) -> &'static [Signal] {
     // A guard below its keeper is none that the engine knows; what comes to it stays pending until it is the keeper.
     if custody.is_foreground() && matches!(keeper, Watched::Child(_)) { &ASKING } else { &[] }
 }
 
 /// Passes on, as the guard, what the engine asks for.
-pub(crate) fn pass_on(custody: Custody, signal: Signal) {
+pub(super) fn pass_on(custody: Custody, signal: Signal) {
     custody.note_asked(signal);
     // What the keeper has become then has its own work to do, and ends soon.
     if custody.get(Word::Over) == 0 {
-        guard::tell_keeper(custody);
+        tell_keeper(custody);
     }
+}
+
+/// Names the engine, if it has asked for the end of the job.
+pub(crate) fn asked_by(custody: Custody) -> Option<String> {
+    Some(format!("{} ({})", Engine::Slurm.word(), custody.asked()?.name()))
 }
 
 /// Returns the exit status of a keeper that does not become another program at its end: that of its job, for an engine.
@@ -96,8 +102,8 @@ impl Keeper {
     /// Ends the job, as the engine asks.
     pub(crate) fn end_for_engine(&mut self) {
         self.foreground.iter_mut().for_each(|foreground| foreground.end_us = None);
-        if let Some(cause) = self.asked_cause() {
-            self.kill(Signal::TERM, None, cause);
+        if let Some(by) = asked_by(self.custody) {
+            self.kill(Signal::TERM, None, Cause::Kill { by });
         }
     }
 
@@ -112,15 +118,11 @@ impl Keeper {
             poll::readable(foreground.as_fd(), Some(LATE)).ok();
         }
         self.hear_engine();
-        if let Some(cause) = self.asked_cause() {
+        if let Some(by) = asked_by(self.custody) {
+            let cause = Cause::Kill { by };
             self.custody.note_cause(&cause);
             self.forgo_next_run();
             self.ending.cause = Some(cause);
         }
-    }
-
-    fn asked_cause(&self) -> Option<Cause> {
-        let signal = self.custody.asked()?;
-        Some(Cause::Kill { by: format!("{} ({})", Engine::Slurm.word(), signal.name()) })
     }
 }
