@@ -22,8 +22,8 @@ const ASKING: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::HUP];
 /// An engine mostly signals all processes of a job. Those that end of it have this long for that, and do not get the signal twice.
 const OTHERS_US: u64 = 500_000;
 
-/// An engine signals one process after the other, the command maybe first. What ends of it ends before this process hears of it; this
-/// long that is waited for before the end is said to have come by itself. A processor that is busy gives each process its turn within this.
+/// An engine signals one process after the other, and a command that is the first may end before its keeper hears of it. For so long the
+/// keeper waits before it says that the command has ended by itself; even a busy processor gives each process its turn within this.
 const LATE: Duration = Duration::from_millis(100);
 
 /// What the engine asks for.

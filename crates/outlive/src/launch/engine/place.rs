@@ -3,6 +3,7 @@
 //! The process of the engine's script claims the job and becomes the guard of its keeper: for the engine the job is what that process is.
 //! Another process, which ends soon, prepares the job meanwhile as a front end does, and sends the keeper the launch request.
 
+use std::convert::Infallible;
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::io;
@@ -85,16 +86,14 @@ impl Store {
             return PlaceError::Starter(id(), error);
         }
         drop(ours);
-        let become_keeper = || -> io::Result<()> {
+        let become_keeper = || -> io::Result<Infallible> {
             let programs =
                 self.keeper.candidates().map(|path| CString::new(path.into_os_string().into_vec()));
             let programs = programs.collect::<Result<Vec<_>, _>>()?;
-            let arguments =
-                [PROGRAM, FOREGROUND].map(CString::new).into_iter().collect::<Result<Vec<_>, _>>()?;
-            Err(detach::become_one_of(&programs, &arguments, &[theirs.as_fd()]))
+            let words = [PROGRAM, FOREGROUND].map(CString::new).into_iter().collect::<Result<Vec<_>, _>>()?;
+            Err(detach::become_one_of(&programs, &words, &[theirs.as_fd()]))
         };
         match fault::step(Point::ForegroundExec, become_keeper) {
-            Ok(()) => PlaceError::NotFound(id()),
             Err(error) => PlaceError::Keeper(id(), error),
         }
     }
