@@ -4,7 +4,7 @@
 #[derive(Clone, Copy)]
 #[repr(usize)]
 pub(crate) enum Word {
-    /// The version of the page, [`PAGE_VERSION`].
+    /// The version of the page, [`PAGE_VERSION`](super::page::PAGE_VERSION).
     Version,
     /// The job is over, and what is left to do another process may do.
     Over,
@@ -67,7 +67,7 @@ pub(crate) enum Word {
     SplitGuardStart,
     /// Where the handover is, and 1.
     Handover,
-    /// The phase of an upgrade, a [`Phase`], and when it must be over.
+    /// The phase of an upgrade, a [`Phase`](super::page::Phase), and when it must be over.
     Phase,
     PhaseDue,
     /// The last attempt to upgrade, the generation that it leads to, and why the program could not be executed.
