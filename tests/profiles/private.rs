@@ -3,7 +3,13 @@
 //! Proves for every profile and the native tools that neither sees, ends or hears of what the other has, as far as that is private,
 //! and that the next new connection goes on for those that are gone.
 
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
 use outlive_tests::{Era, Home, Mcp};
+use rustix::fs::inotify;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::{Value, json};
 
 use super::side_by_side::{PROFILES, start};
@@ -81,7 +87,7 @@ fn begin_and_read(home: &Home, client: &mut Mcp, profile: &str, seconds: usize) 
     let gate = format!("gate-{seconds}");
     let command = format!("until test -e {gate}; do sleep 0.02; done; echo first; sleep {seconds}");
     let job = begin(client, profile, &command);
-    std::fs::write(home.path().join(&gate), "").expect("the home is there");
+    fs::write(home.path().join(&gate), "").expect("the home is there");
     outlive_tests::until("it has printed", || {
         read(client, profile, &job).lines().any(|line| line.replace(&command, "").contains("first"))
     });
@@ -94,7 +100,7 @@ fn gated(gate: &str) -> String {
 }
 
 fn open(home: &Home, gate: &str, job: &str) {
-    std::fs::write(home.path().join(gate), "").expect("the home is there");
+    fs::write(home.path().join(gate), "").expect("the home is there");
     // As another reader: this does not count as told to the client.
     assert!(home.run(["--reader", "somebody-else", "wait", job]).code(7).text().contains("failed"));
 }
@@ -189,7 +195,7 @@ fn one_connection_goes_on_for_all_that_are_gone() {
             kill(&mut next, profile, job);
             assert_eq!(home.show(job)["status"], "killed", "{profile}");
         }
-        let seats = std::fs::read_dir(home.store().join("seats")).expect("there are seats").count();
+        let seats = fs::read_dir(home.store().join("seats")).expect("there are seats").count();
         assert_eq!(seats, 2, "one seat and the lock are left");
     }
 }
@@ -233,4 +239,48 @@ fn shell_sessions_pass_on() {
     assert!(word.contains("is two"), "that of the latest connection: {word}");
     texts(&mut next, "close_shell_session", json!({"session": "dev", "running": "kill"}));
     assert!(jobs.iter().all(|job| home.show(job)["status"] == "killed"));
+}
+
+/// Returns the seats of a home.
+fn seats(home: &Home) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.store().join("seats")).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.file_name().is_some_and(|name| name != "lock"))
+        .collect()
+}
+
+/// Returns the numbers under which a process has a file open.
+fn numbers_of(pid: u32, file: &std::path::Path) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_it = |entry: &fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|open| open == file);
+    entries.filter(is_it).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A process that a server makes has the server's descriptors until it executes its program, and goes on if the server is killed then.
+#[test]
+fn a_seat_whose_lock_outlives_its_server_for_a_moment_is_taken_all_the_same() {
+    let home = Home::new();
+    let mut first = connect(&home, "macos-shell");
+    let job = begin(&mut first, "macos-shell", "exec sleep 300");
+    let [seat] = <[PathBuf; 1]>::try_from(seats(&home)).expect("there is one");
+    let server = pidfd_open(Pid::from_raw(first.pid()).expect("it has one"), PidfdFlags::empty());
+    let number = numbers_of(first.pid().cast_unsigned(), &seat)[0];
+    let held: OwnedFd = pidfd_getfd(server.expect("it runs"), number, PidfdGetfdFlags::empty())
+        .expect("it is the test's own child");
+    let opened = inotify::init(inotify::CreateFlags::CLOEXEC).expect("the kernel has inotify");
+    inotify::add_watch(&opened, &seat, inotify::WatchFlags::OPEN).expect("it is there");
+    first.kill();
+    let mut command = home.outlive(["mcp", "--profile", "macos-shell"]);
+    command.current_dir(home.path());
+    let next = std::thread::spawn(|| {
+        let mut next = Mcp::of(command, Era::Handshake, json!({}), &[]);
+        look(&mut next, "macos-shell", "")
+    });
+    // The next server finds the lock held.
+    rustix::io::read(&opened, &mut [0; 4096]).expect("it tries");
+    drop(held);
+    let listed = next.join().expect("it is answered");
+    assert!(listed.contains(&job), "{listed}");
+    assert_eq!(seats(&home), [seat]);
 }

@@ -6,13 +6,19 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use outlive_core::id::SessionName;
+use outlive_core::spec::{Host, Process};
 use outlive_sys::fault::Replacing;
+use outlive_sys::identity::ProcessId;
 use outlive_sys::{durable, lock};
+use serde::{Deserialize, Serialize};
 
+use crate::control::tree::identity;
 use crate::notify::events::make_dir;
 use crate::output::cursor;
 use crate::session::SessionError;
@@ -23,6 +29,12 @@ const LOCK: &str = "lock";
 
 /// Longest wait for another connection that is choosing its seat.
 const LOCK_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long a process that a dead server was making may take to execute its program. It is a moment, unless the machine is very busy.
+const LEFT_LIMIT: Duration = Duration::from_secs(3);
+
+/// The pause between two looks for that.
+const LEFT_PAUSE: Duration = Duration::from_millis(5);
 
 /// How many heirs are followed. Each has a seat, so that more are a mistake in the store.
 const MOST_HEIRS: usize = 100;
@@ -35,7 +47,32 @@ const NOTES: [&str; 2] = ["agents", "tasks"];
 pub struct Seat {
     name: SessionName,
     file_name: String,
-    _held: File,
+    held: File,
+}
+
+/// The process that holds a seat, as it is noted in the seat's file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Holder {
+    process: Process,
+    host: Host,
+}
+
+impl Holder {
+    /// Names this process.
+    fn new(store: &Store) -> Self {
+        let me = ProcessId::current();
+        let process = Process { pid: me.pid, start_time: me.start_time };
+        Self { process, host: store.host().clone() }
+    }
+
+    /// Reads who holds a seat; `None` where an earlier version took it.
+    fn of(seat: &File) -> Option<Self> {
+        serde_json::from_slice(&durable::read_open(seat).ok()?).ok()
+    }
+
+    fn is_dead(&self, store: &Store) -> bool {
+        self.host == *store.host() && !identity(self.process).is_alive()
+    }
 }
 
 /// What a new connection has found.
@@ -66,33 +103,54 @@ impl Store {
         make_dir(&path)?;
         let directory = durable::open_dir(&path)?;
         let choosing = durable::open_or_create(&directory, LOCK)?;
-        if !lock::lock_within(&choosing, LOCK_LIMIT)? {
-            return Err(io::Error::from(io::ErrorKind::TimedOut));
-        }
         let prefix = format!("{session}@{kind}@");
-        let mut free = Vec::new();
-        for file_name in durable::names(&directory)? {
-            let name = file_name.strip_prefix(&prefix).and_then(|name| SessionName::parse(name).ok());
-            let Some(name) = name else { continue };
-            let held = durable::open_rw(&directory, &file_name)?;
-            if lock::try_lock(&held, lock::Kind::Exclusive)? {
-                let taken = held.metadata()?.modified()?;
-                free.push((taken, Seat { name, file_name, _held: held }));
+        let patience = Instant::now() + LEFT_LIMIT;
+        let free = loop {
+            if !lock::lock_within(&choosing, LOCK_LIMIT)? {
+                return Err(io::Error::from(io::ErrorKind::TimedOut));
             }
-        }
-        free.sort_by_key(|(taken, _)| std::cmp::Reverse(*taken));
-        let mut free = free.into_iter().map(|(_, seat)| seat);
+            let (free, is_any_left) = self.free_seats(&directory, &prefix)?;
+            if !is_any_left || Instant::now() >= patience {
+                break free;
+            }
+            // Other connections may choose meanwhile.
+            drop(free);
+            lock::unlock(&choosing)?;
+            std::thread::sleep(LEFT_PAUSE);
+        };
+        let mut free = free.into_iter();
         let own = match free.next() {
             Some(seat) => seat,
             None => {
                 let file_name = format!("{prefix}{new}");
                 let held = durable::open_or_create(&directory, file_name.as_str())?;
                 lock::try_lock(&held, lock::Kind::Exclusive)?;
-                Seat { name: new, file_name, _held: held }
+                Seat { name: new, file_name, held }
             }
         };
-        own._held.set_modified(SystemTime::now())?;
+        // Also says when it was taken.
+        own.held.set_len(0)?;
+        own.held.write_all_at(&serde_json::to_vec(&Holder::new(self))?, 0)?;
         Ok(Seats { own, free: free.collect() })
+    }
+
+    /// Takes the locks of the seats that are free, the one that was taken last first. Also tells whether there is a seat whose holder is dead and whose lock
+    /// is held: by a process that the holder was making, until that executes its program.
+    fn free_seats(&self, directory: &OwnedFd, prefix: &str) -> io::Result<(Vec<Seat>, bool)> {
+        let (mut free, mut is_any_left) = (Vec::new(), false);
+        for file_name in durable::names(directory)? {
+            let name = file_name.strip_prefix(prefix).and_then(|name| SessionName::parse(name).ok());
+            let Some(name) = name else { continue };
+            let held = durable::open_rw(directory, &file_name)?;
+            if lock::try_lock(&held, lock::Kind::Exclusive)? {
+                let taken = held.metadata()?.modified()?;
+                free.push((taken, Seat { name, file_name, held }));
+            } else {
+                is_any_left |= Holder::of(&held).is_some_and(|holder| holder.is_dead(self));
+            }
+        }
+        free.sort_by_key(|(taken, _)| std::cmp::Reverse(*taken));
+        Ok((free.into_iter().map(|(_, seat)| seat).collect(), is_any_left))
     }
 
     /// Gives up a free seat for good, once all that it had was inherited.
