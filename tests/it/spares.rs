@@ -1,6 +1,6 @@
 //! Keepers that are started ahead of need.
 //!
-//! Proves that a long-lived front end has one ready after each start, that it touches nothing and ends with its front end, and that
+//! Proves that a long-lived front end has one ready after each start, that it touches nothing, has what no other process sees, and ends with its front end, and that
 //! a job gets from its front end what that has when it starts the job, whatever the spare keeper was started with.
 
 use std::fs;
@@ -19,6 +19,10 @@ fn own_keeper(home: &Home) -> PathBuf {
     program
 }
 
+/// What a spare keeper has open when it waits: the connection to its front end, also in the place of the lock, and what only it has: the
+/// page, the pipe for output on its way, and the descriptor for ends of children.
+const OPEN: usize = 6;
+
 /// Waits until there is one spare keeper, and returns its pid.
 fn spare_of(program: &Path) -> i32 {
     let mut spares = Vec::new();
@@ -27,7 +31,7 @@ fn spare_of(program: &Path) -> i32 {
         spares.retain(|pid| {
             let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let is_its = fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
-            is_its && arguments == b"outlive-keeper\0spare\0" && descriptors(*pid).len() == 2
+            is_its && arguments == b"outlive-keeper\0spare\0" && descriptors(*pid).len() == OPEN
         });
         spares.len() == 1
     });
@@ -61,7 +65,17 @@ fn a_spare_keeper_waits_without_touching_anything_and_takes_the_next_job() {
     let store = home.open().with_keeper(&program).with_spare_keepers();
     start(&home, &store);
     let spare = spare_of(&program);
-    assert!(descriptors(spare).iter().all(|open| open.to_string_lossy().starts_with("socket:")));
+    let open = descriptors(spare);
+    let own = |open: &&PathBuf| !open.to_string_lossy().starts_with("socket:");
+    let kinds = open
+        .iter()
+        .filter(own)
+        .map(|open| open.to_string_lossy().split([':', '(']).next().unwrap().to_owned());
+    assert_eq!(kinds.collect::<Vec<_>>(), ["/memfd", "pipe", "pipe", "anon_inode"], "{open:?}");
+    assert!(open.contains(&"anon_inode:[signalfd]".into()), "{open:?}");
+    let pipe = open.iter().find(|open| open.to_string_lossy().starts_with("pipe:")).unwrap();
+    let others = all_processes().into_iter().filter(|pid| *pid != spare && descriptors(*pid).contains(pipe));
+    assert_eq!(others.count(), 0, "another process has a part of {open:?}");
     assert_eq!(fs::read_link(format!("/proc/{spare}/cwd")).unwrap(), Path::new("/"));
     assert_eq!(
         fs::read_to_string(format!("/proc/{spare}/cgroup")).unwrap(),
