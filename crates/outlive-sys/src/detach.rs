@@ -3,12 +3,14 @@
 //! The program is no descendant of the caller (its parent ends at once) and leads its own session: of all forms, only
 //! this one survives every agent client that was tried. It inherits nothing but the descriptors that it is handed.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use crate::region::Region;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use crate::vfork::clone_by;
 use crate::vfork::{SignalsBlocked, errno, pointers, reap, vfork};
 
 /// The first descriptor that is handed over; 0, 1 and 2 are `/dev/null`.
@@ -20,6 +22,7 @@ pub const MAX_FDS: usize = 8;
 /// Sources lie from here on, so that no `dup2` hits a source that is still needed.
 const SOURCES_FROM: RawFd = FIRST_FD + MAX_FDS as RawFd;
 
+#[derive(Debug)]
 struct Plan {
     program: *const c_char,
     argv: *const *const c_char,
@@ -28,8 +31,57 @@ struct Plan {
     sources: [RawFd; MAX_FDS],
     count: usize,
     inner_stack: *mut c_void,
-    pid: c_int,
-    error: c_int,
+    pid: AtomicI32,
+    error: AtomicI32,
+    /// 1 as long as the process that executes the program has this memory; the kernel clears it.
+    shares: AtomicU32,
+}
+
+/// A program that is being executed. It is when this is dropped, or cannot be.
+#[derive(Debug)]
+pub struct Execution {
+    plan: Box<Plan>,
+    // What the plan points to.
+    _program: CString,
+    _strings: [Vec<CString>; 2],
+    _lists: [Vec<*const c_char>; 2],
+    _stack: Region,
+}
+
+// SAFETY: what the pointers point to belongs to this value, is on the heap or mapped, and is not changed.
+unsafe impl Send for Execution {}
+
+impl Execution {
+    /// Waits until the program has been executed, and returns its pid; it may have ended by then.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be executed.
+    pub fn finish(self) -> io::Result<i32> {
+        self.wait();
+        match self.plan.error.load(Ordering::Acquire) {
+            0 => Ok(self.plan.pid.load(Ordering::Acquire)),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn wait(&self) {
+        use rustix::thread::futex;
+        while self.plan.shares.load(Ordering::Acquire) != 0 {
+            // A wait that fails is tried again: the word decides.
+            futex::wait(&self.plan.shares, futex::Flags::empty(), 1, None).ok();
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn wait(&self) {}
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.wait();
+    }
 }
 
 /// Starts `program` with `arguments` (its own name first), just this `environment`, and `fds` as descriptors 3, 4, 5…
@@ -45,48 +97,67 @@ struct Plan {
 ///
 /// If more than [`MAX_FDS`] descriptors are given.
 pub fn start(
-    program: &CStr,
-    arguments: &[CString],
-    environment: &[CString],
+    program: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<i32> {
+    begin(program, arguments, environment, fds)?.finish()
+}
+
+/// As [`start`], but returns while the program is being executed, where the system allows that: a kernel takes longer for it than many a
+/// caller has other things to do.
+///
+/// # Errors
+///
+/// If no process can be made.
+///
+/// # Panics
+///
+/// If more than [`MAX_FDS`] descriptors are given.
+pub fn begin(
+    program: CString,
+    arguments: Vec<CString>,
+    #[cfg_attr(not(feature = "fault"), expect(unused_mut, reason = "fault points are passed on"))]
+    mut environment: Vec<CString>,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<Execution> {
     assert!(fds.len() <= MAX_FDS, "at most {MAX_FDS} descriptors can be handed over");
-    let argv = pointers(arguments);
     #[cfg(feature = "fault")]
-    let variables = crate::fault::keeper_environment();
-    #[cfg(not(feature = "fault"))]
-    let variables: [CString; 0] = [];
-    let environment = pointers(environment.iter().chain(&variables));
+    environment.extend(crate::fault::keeper_environment());
+    let lists = [pointers(&arguments), pointers(&environment)];
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let null = duplicate(null.as_raw_fd(), SOURCES_FROM)?;
     let moved =
         fds.iter().map(|fd| duplicate(fd.as_raw_fd(), SOURCES_FROM)).collect::<io::Result<Vec<_>>>()?;
-    let sources = sources_of(&moved);
     let mut stack = Region::new(INNER_STACK)?;
-    // SAFETY: one past the end of our own mapping; only used as the top of a stack that grows down.
-    let inner_stack = unsafe { stack.as_mut_ptr().add(INNER_STACK) };
-    let mut plan = Plan {
+    let mut plan = Box::new(Plan {
         program: program.as_ptr(),
-        argv: argv.as_ptr(),
-        environment: environment.as_ptr(),
+        argv: lists[0].as_ptr(),
+        environment: lists[1].as_ptr(),
         null: null.as_raw_fd(),
-        sources,
+        sources: sources_of(&moved),
         count: fds.len(),
-        inner_stack: inner_stack.cast(),
-        pid: 0,
-        error: 0,
-    };
+        inner_stack: stack.as_mut_ptr().cast(),
+        pid: AtomicI32::new(0),
+        error: AtomicI32::new(0),
+        shares: AtomicU32::new(0),
+    });
     let blocked = SignalsBlocked::new();
     // No signal is sent to the caller when the go-between ends: a library must not disturb its host's SIGCHLD.
     // SAFETY: `go_between` only makes system calls and ends in `_exit`; signals are blocked.
-    let made = unsafe { vfork(None, go_between, &mut plan, 0, false) };
+    let made = unsafe { vfork(None, go_between, &mut *plan, 0, false) };
     drop(blocked);
-    let made = made?;
-    reap(made.pid);
-    match plan.error {
-        0 => Ok(plan.pid),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
+    // From here on `plan` and what it points to stay until the other process has left this memory.
+    let execution = Execution {
+        plan,
+        _program: program,
+        _strings: [arguments, environment],
+        _lists: lists,
+        _stack: stack,
+    };
+    reap(made?.pid);
+    Ok(execution)
 }
 
 /// Returns the numbers of descriptors.
@@ -145,31 +216,106 @@ const INNER_STACK: usize = 32 * 1024;
 /// The go-between: makes the real process and ends, which leaves that process without a parent.
 extern "C" fn go_between(plan: *mut c_void) -> c_int {
     let plan = plan.cast::<Plan>();
-    // SAFETY: `plan` is the caller's, which waits. The stack is given for this one use. The inner child shares memory
-    // and stops this process until it has executed or ended. Only system calls are made.
+    // SAFETY: `plan` is the caller's, which waits, and which keeps it and the stack until the inner child has left this memory. The stack is
+    // given for this one use. The descriptor table is this process's own copy. Only system calls are made.
     unsafe {
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        (*plan).pid = libc::clone(become_program, (*plan).inner_stack, flags, plan.cast());
-        if (*plan).pid < 0 {
-            (*plan).error = errno();
+        let sources = &(&(*plan).sources)[..(*plan).count];
+        if !hand_over((*plan).null, sources) {
+            (*plan).error.store(errno(), Ordering::Release);
+            libc::_exit(0);
+        }
+        let pid = begin_beside(plan).unwrap_or_else(|| {
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+            let top = (*plan).inner_stack.byte_add(INNER_STACK);
+            libc::clone(become_program, top, flags, plan.cast())
+        });
+        (*plan).pid.store(pid, Ordering::Release);
+        if pid < 0 {
+            (*plan).error.store(errno(), Ordering::Release);
         }
         libc::_exit(0)
     }
 }
 
+/// Makes the process that executes the program, and goes on beside it; `None` where the kernel does not know how, or another process's failed
+/// call could meet the caller's `errno`.
+///
+/// # Safety
+///
+/// Only for [`go_between`], with the plan that it was given.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+unsafe fn begin_beside(plan: *mut Plan) -> Option<c_int> {
+    // SAFETY: all zeros is a valid value of this plain structure. The plan and the stack stay until the kernel has cleared the word.
+    unsafe {
+        let shares = (*plan).shares.as_ptr();
+        let mut request: libc::clone_args = std::mem::zeroed();
+        request.flags = (libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID) as u64;
+        request.exit_signal = libc::SIGCHLD as u64;
+        request.child_tid = shares as u64;
+        request.stack = (*plan).inner_stack as u64;
+        request.stack_size = INNER_STACK as u64;
+        shares.write(1);
+        let made = clone_by(&request, become_program, plan.cast());
+        if made.is_err() {
+            shares.write(0);
+        }
+        made.ok()
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+unsafe fn begin_beside(_plan: *mut Plan) -> Option<c_int> {
+    None
+}
+
 extern "C" fn become_program(plan: *mut c_void) -> c_int {
     let plan = plan.cast::<Plan>();
-    // SAFETY: `plan` and what it points to outlive this, because the caller waits. Only system calls are made, and the
-    // descriptor table is this process's own copy.
+    // SAFETY: `plan` and what it points to outlive this, because the caller keeps them. Only system calls are made, of which the first
+    // cannot fail for a process that is new.
     unsafe {
         libc::setsid();
-        let sources = &(&(*plan).sources)[..(*plan).count];
-        if !hand_over((*plan).null, sources) {
-            return fail(plan);
-        }
-        libc::execve((*plan).program, (*plan).argv, (*plan).environment);
-        fail(plan)
+        let errno = execute((*plan).program, (*plan).argv, (*plan).environment);
+        (*plan).error.store(errno, Ordering::Release);
+        libc::_exit(127)
     }
+}
+
+/// Executes a program without a look at the C library's `errno`, which the caller's thread may be using; returns the error.
+///
+/// # Safety
+///
+/// As for `execve`.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+unsafe fn execute(
+    program: *const c_char,
+    argv: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    let result: i64;
+    // SAFETY: a system call with the arguments that it takes; it returns only if it fails.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_execve => result,
+            in("rdi") program,
+            in("rsi") argv,
+            in("rdx") environment,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    -result as c_int
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+unsafe fn execute(
+    program: *const c_char,
+    argv: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: see above; the caller is stopped.
+    unsafe { libc::execve(program, argv, environment) };
+    errno()
 }
 
 /// Puts descriptors where the program expects them, and closes all others; `false` if the kernel refuses. Only system calls are made.
@@ -195,17 +341,6 @@ unsafe fn hand_over(null: RawFd, sources: &[RawFd]) -> bool {
     }
     close_from(next);
     true
-}
-
-/// # Safety
-///
-/// Only for [`become_program`], with the plan that it was given.
-unsafe fn fail(plan: *mut Plan) -> c_int {
-    // SAFETY: see `become_program`.
-    unsafe {
-        (*plan).error = errno();
-        libc::_exit(127)
-    }
 }
 
 /// Closes all descriptors from `first` on.

@@ -1,7 +1,6 @@
 //! What a process that a thread starts inherits, as far as the kernel tells: for processes that are started ahead of need.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
@@ -45,23 +44,14 @@ const LINKS: [&str; 9] = [
 /// Room for most such files, and for a description.
 const MOST: usize = 8192;
 
-/// Opens the directory below `/proc` that tells of the calling thread. Another process that has it can describe this thread, under
-/// whatever number it sees it.
-///
-/// # Errors
-///
-/// If `/proc` is not mounted, or there are no descriptors left.
-pub fn this_thread() -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(openat(CWD, "/proc/thread-self", flags, Mode::empty())?)
-}
-
-/// Describes what a process inherits that this thread starts: two descriptions that differ are of different inheritances. `None`
+/// Describes what a process inherits that the calling thread starts: two descriptions that differ are of different inheritances. `None`
 /// where the kernel does not tell.
 ///
 /// Restrictions by Landlock are not among it, nor is the I/O priority: the kernel does not show them.
-pub fn describe(thread: impl AsFd) -> Option<String> {
-    // One room for all of them, one after the other: a spare keeper describes while a job waits for it.
+pub fn describe() -> Option<String> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let thread = openat(CWD, "/proc/thread-self", flags, Mode::empty()).ok()?;
+    // One room for all of them, one after the other: a job waits for this.
     let mut room = vec![0; MOST];
     let mut text = String::with_capacity(MOST);
     let status = read(&thread, "status", &mut room)?;
@@ -103,9 +93,8 @@ mod tests {
 
     #[test]
     fn it_stays_as_long_as_nothing_is_set() {
-        let describe = || describe(this_thread().unwrap()).unwrap();
-        let before = describe();
+        let before = describe().unwrap();
         assert!(before.contains("Umask:") && before.contains("Max open files"), "{before}");
-        assert_eq!(describe(), before);
+        assert_eq!(describe().unwrap(), before);
     }
 }

@@ -98,6 +98,25 @@ unsafe fn clone_into(
     request.stack = stack.as_mut_ptr() as u64;
     request.stack_size = stack.len() as u64;
     request.cgroup = group.as_raw_fd() as u64;
+    // SAFETY: the caller promises what this asks for.
+    unsafe { clone_by(&request, child, argument) }
+}
+
+/// Makes a child by the kernel's newest call, which comes out of it on its new stack; returns its pid.
+///
+/// # Errors
+///
+/// Where the kernel, or a filter of calls, does not have it: `ENOSYS` or `EPERM`.
+///
+/// # Safety
+///
+/// As for [`vfork`]; what the request points to must be there for as long as the kernel or the child uses it.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(crate) unsafe fn clone_by(
+    request: &libc::clone_args,
+    child: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+) -> io::Result<i32> {
     let result: i64;
     // SAFETY: the kernel reads `request` and no more. In the parent only the call's own registers change. The child has
     // nothing but registers and its own stack, calls `child` with the stack aligned as the ABI wants it, and never
@@ -113,7 +132,7 @@ unsafe fn clone_into(
             "ud2",
             "2:",
             inlateout("rax") libc::SYS_clone3 => result,
-            in("rdi") &raw const request,
+            in("rdi") request,
             in("rsi") size_of::<libc::clone_args>(),
             in("r12") child,
             in("r13") argument,

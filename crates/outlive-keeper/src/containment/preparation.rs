@@ -1,7 +1,7 @@
 //! Containment that is prepared before the launch request arrives.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use outlive_core::containment::Level;
 use outlive_sys::cgroup::{self, Group, Hierarchies};
@@ -12,9 +12,9 @@ use outlive_sys::scope;
 /// Where control groups can be made, and the first of them.
 pub(crate) struct Preparation {
     pub(super) hierarchies: Hierarchies,
-    /// Systemd has moved this keeper into a scope of its own.
-    is_in_scope: bool,
-    /// Made already, because most jobs need it.
+    /// Where the group of version 2 is made.
+    place: Option<PathBuf>,
+    /// That group, which is made while the starter prepares the job: most jobs need it.
     pub(super) unified: Option<Group>,
     /// Its directory, in which the command will be started.
     pub(super) unified_dir: Option<File>,
@@ -23,9 +23,9 @@ pub(crate) struct Preparation {
 }
 
 impl Preparation {
-    /// Prepares it where the keeper, `me`, stands in these `hierarchies`. `is_foreground`: that is the place that an engine has given the
-    /// job, with its limits, and is not left.
-    pub(crate) fn prepare(mut hierarchies: Hierarchies, me: ProcessId, is_foreground: bool) -> Self {
+    /// Leaves what would end with another job or service, where this process, `me`, stands in these `hierarchies`; what it forks stands
+    /// where it does. `is_foreground`: that is the place that an engine has given the job, with its limits, and is not left.
+    pub(crate) fn new(mut hierarchies: Hierarchies, me: ProcessId, is_foreground: bool) -> Self {
         let is_in_scope = !is_foreground && hierarchies.is_pure_v2() && enter_scope(me);
         if is_in_scope {
             hierarchies = Hierarchies::discover();
@@ -34,9 +34,10 @@ impl Preparation {
             // This keeper was started from inside a job, and must not end with it.
             cgroup::leave_job(&hierarchies);
         }
-        let mut prepared = Self { hierarchies, is_in_scope, unified: None, unified_dir: None, owner: me };
-        prepared.take_up(me);
-        prepared
+        let place = if is_in_scope { hierarchies.unified.as_deref() } else { hierarchies.best_place() };
+        let place = place.map(Path::to_owned);
+        let unified = place.as_deref().map(|place| Group::named(place, me));
+        Self { hierarchies, place, unified, unified_dir: None, owner: me }
     }
 
     /// Removes the group for a command that is not started yet: until then it would only cost the kernel memory.
@@ -47,16 +48,12 @@ impl Preparation {
         }
     }
 
-    /// Makes the group that was put off, or finds it: it is named after the guard that the job has now.
+    /// Makes the group, or finds it: it is named after the guard that the job has now.
     pub(crate) fn take_up(&mut self, guard: ProcessId) {
         self.owner = guard;
-        let make = |place| fault::step(Point::GroupMake, || Group::make(place, guard)).ok();
-        self.unified = self.place().and_then(make);
+        let make = |place: &Path| fault::step(Point::GroupMake, || Group::make(place, guard)).ok();
+        self.unified = self.place.as_deref().and_then(make);
         self.unified_dir = self.unified.as_ref().and_then(|group| group.open().ok());
-    }
-
-    fn place(&self) -> Option<&Path> {
-        if self.is_in_scope { self.hierarchies.unified.as_deref() } else { self.hierarchies.best_place() }
     }
 
     /// Lets go of the directory, which another process has closed: its number may mean another file.

@@ -15,7 +15,7 @@ use outlive_sys::region::Region;
 use outlive_sys::shared::take;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::Limits;
-use outlive_sys::{detach, inherited, signal, socket, spawn};
+use outlive_sys::{detach, signal, socket, spawn};
 
 use super::{Common, Handed};
 use crate::containment::Preparation;
@@ -82,7 +82,7 @@ impl Ahead {
         }
         // While the starter prepares the job.
         let is_foreground = role == FOREGROUND;
-        let preparation = Preparation::prepare(hierarchies, me, is_foreground);
+        let preparation = Preparation::new(hierarchies, me, is_foreground);
         if is_foreground {
             ready.iter().for_each(|common| common.custody.set(Word::Foreground, 1));
         }
@@ -90,7 +90,8 @@ impl Ahead {
     }
 
     /// Forks: the child is the keeper, the parent its guard, which returns when the keeper has died. Where that is not possible, this
-    /// process will say so.
+    /// process will say so. As early as can be: a kernel that has let this process run where the starter does finds another place for its
+    /// child.
     pub(super) fn part(&mut self) -> Part {
         let Ok(common) = &self.ready else { return Part::Keeper };
         guard::part(common.custody, &common.needed()).unwrap_or_else(|error| {
@@ -103,6 +104,7 @@ impl Ahead {
     #[inline(never)]
     pub(super) fn receive(mut self: Box<Self>) -> Result<(Option<Region>, Box<Received>), u8> {
         let custody = self.ready.as_ref().ok().map(|common| common.custody);
+        self.preparation.take_up(self.preparation.owner);
         let starter = &mut self.starter;
         // A starter that sends no request leaves nothing to keep.
         let received = fault::step(Point::LaunchReceive, || {
@@ -227,13 +229,11 @@ impl Common {
     }
 }
 
-/// Waits, as a spare keeper that touches nothing, until its starter prepares a job. Answers what a keeper would inherit that is
-/// executed now: the starter knows what it was when this one was.
+/// Waits, as a spare keeper that touches nothing, until its starter prepares a job, and answers: it is not stopped. The answer is a frame with
+/// nothing in it: front ends of earlier versions expect what a keeper inherits, and execute another one.
 fn wake(starter: &mut UnixStream) -> Option<()> {
-    let fds = socket::receive_with(starter, &mut [0]).ok()?;
-    let inherited = fds.first().and_then(inherited::describe).unwrap_or_default();
-    let length = u32::try_from(inherited.len()).ok()?;
-    starter.write_all(&[&length.to_le_bytes(), inherited.as_bytes()].concat()).ok()
+    starter.read_exact(&mut [0]).ok()?;
+    starter.write_all(&[0; HEADER]).ok()
 }
 
 /// Reads the frame with the launch request, header included, and the descriptors that come with it; the frame is `None`

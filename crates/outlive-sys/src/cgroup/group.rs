@@ -30,12 +30,12 @@ impl Group {
     ///
     /// If this user may not, or the kernel has no room.
     pub fn make(place: &Path, owner: ProcessId) -> io::Result<Self> {
+        let named = Self::named(place, owner);
         let parent = place.join(parent_name());
-        let path = parent.join(format!("job-{}-{}-{}", pid_namespace(0), owner.pid, owner.start_time));
         for _ in 0..100 {
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self { path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Self { path }),
+            match fs::create_dir(&named.path) {
+                Ok(()) => return Ok(named),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(named),
                 // The parent was not made yet, or was just removed with its last group.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::create_dir(&parent) {
                     Ok(()) => offer_controllers(place, &parent),
@@ -46,6 +46,12 @@ impl Group {
             }
         }
         Err(io::Error::from(io::ErrorKind::NotFound))
+    }
+
+    /// Names the group that [`Group::make`] makes.
+    pub fn named(place: &Path, owner: ProcessId) -> Self {
+        let name = format!("job-{}-{}-{}", pid_namespace(0), owner.pid, owner.start_time);
+        Self { path: place.join(parent_name()).join(name) }
     }
 
     /// Takes a group that was made before, by its directory.

@@ -3,16 +3,16 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use outlive_sys::detach::Execution;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::keeper::{PROGRAM, SPARE};
 use outlive_sys::{detach, inherited, socket};
@@ -53,7 +53,7 @@ impl KeeperProgram {
     /// Returns the spare keeper, else starts the best program; `None` if that fails.
     pub(crate) fn take_spare(&self) -> Option<SpareKeeper> {
         let waiting = self.spare.place().take().filter(|spare| spare.wake().is_ok());
-        waiting.or_else(|| SpareKeeper::begin(&self.candidates().next()?).ok())
+        waiting.or_else(|| SpareKeeper::of(&self.candidates().next()?).ok())
     }
 
     /// Makes a spare keeper for the next job, in the background: executing it takes as long as a start should.
@@ -89,12 +89,9 @@ pub struct SpareKeeper {
     pub(crate) socket: UnixStream,
     /// Where it may wait for long: what it was made from. The job must have what this program has when it starts the job.
     origin: Option<Origin>,
-    /// The thread that executes it.
-    execution: Option<JoinHandle<io::Result<()>>>,
+    /// It is being executed.
+    execution: Option<Execution>,
 }
-
-/// Enough for the thread that executes a keeper, with a wide margin.
-const STACK: usize = 256 << 10;
 
 /// What a keeper has from the program that started it.
 #[derive(Debug)]
@@ -120,67 +117,56 @@ impl SpareKeeper {
     /// Executes a keeper that may wait for long, and touches nothing until it has a job.
     fn idle(program: &Path) -> Option<Self> {
         let build = build_of(program).ok()?;
-        let inherited = inherited::describe(inherited::this_thread().ok()?)?;
-        let keeper = Self::execute(program, &[PROGRAM, SPARE]).ok()?;
-        Some(Self { origin: Some(Origin { build, inherited }), ..keeper })
+        let inherited = inherited::describe()?;
+        let Self { program, socket, execution, .. } = Self::begin(program, &[PROGRAM, SPARE]).ok()?;
+        execution?.finish().ok()?;
+        Some(Self { program, socket, origin: Some(Origin { build, inherited }), execution: None })
     }
 
-    /// Lets one that may wait for long prepare itself, and describe what this thread has now, while this thread prepares the job. An
-    /// error if it is dead or of another build than the one that is installed now.
+    /// Lets one that may wait for long prepare itself while this thread prepares the job. An error if it is dead or of another build than
+    /// the one that is installed now.
     fn wake(&self) -> io::Result<()> {
         let Some(origin) = &self.origin else { return Ok(()) };
         if build_of(&self.program)? != origin.build {
             return Err(io::ErrorKind::Other.into());
         }
-        socket::send_with(&self.socket, &[0], &[inherited::this_thread()?.as_fd()])
+        (&self.socket).write_all(&[0])?;
+        // Kernels let a process that is woken so run where this one does, as soon as this one waits, although another processor may have
+        // nothing to do. It soon has a process there to do the rest.
+        std::thread::yield_now();
+        Ok(())
     }
 
-    /// Tells whether it was executed, and has what a new one would inherit. One that may wait for long says what that is; if it does
-    /// not, it is dead or stopped, and no job is given to it.
-    pub(crate) fn is_fit(&mut self) -> bool {
-        if let Some(execution) = self.execution.take() {
-            return execution.join().is_ok_and(|executed| executed.is_ok());
-        }
+    /// Tells whether it has what a new one would inherit. One that may wait for long has answered when it was woken; if it has not, it is
+    /// dead or stopped, and no job is given to it.
+    pub(crate) fn is_fit(&self) -> bool {
         let Some(origin) = &self.origin else { return true };
-        let answer =
-            self.socket.set_read_timeout(Some(WAKE_LIMIT)).and_then(|()| receive_frame(&self.socket));
-        answer.is_ok_and(|inherited| inherited == origin.inherited.as_bytes())
+        if inherited::describe().as_ref() != Some(&origin.inherited) {
+            return false;
+        }
+        let answer = self.socket.set_read_timeout(Some(WAKE_LIMIT));
+        answer.and_then(|()| receive_frame(&self.socket)).is_ok()
     }
 
     /// Executes a keeper, detached from this program.
     pub(crate) fn of(program: &Path) -> io::Result<Self> {
-        Self::execute(program, &[PROGRAM])
+        Self::begin(program, &[PROGRAM])
     }
 
-    /// As [`SpareKeeper::of`], in a thread: the thread that makes a process waits until it has executed its program.
-    fn begin(program: &Path) -> io::Result<Self> {
-        let (ours, execute) = Self::prepare(program, &[PROGRAM])?;
-        let execution = std::thread::Builder::new().stack_size(STACK).spawn(execute)?;
-        // Kernels start a thread on the processor of its maker, where it would wait until this one sleeps, half a millisecond later,
-        // while another processor has nothing to do. It soon sleeps itself, until the keeper is executed.
-        std::thread::yield_now();
-        Ok(Self { program: program.to_owned(), socket: ours, origin: None, execution: Some(execution) })
-    }
-
-    fn execute(program: &Path, arguments: &[&str]) -> io::Result<Self> {
-        let (ours, execute) = Self::prepare(program, arguments)?;
-        execute()?;
-        Ok(Self { program: program.to_owned(), socket: ours, origin: None, execution: None })
-    }
-
-    /// Returns our end of a keeper's socket, and what executes the keeper.
-    fn prepare(
-        program: &Path,
-        arguments: &[&str],
-    ) -> io::Result<(UnixStream, impl FnOnce() -> io::Result<()> + Send + use<>)> {
+    /// As [`SpareKeeper::of`]; it is executed while this program goes on.
+    fn begin(program: &Path, arguments: &[&str]) -> io::Result<Self> {
         let path = CString::new(program.as_os_str().as_bytes())?;
         let (ours, theirs) = fault::step(Point::KeeperPair, socket::pair)?;
         let arguments = arguments.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()?;
-        let execute = move || {
-            fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[], &[theirs.as_fd()]))
-                .map(drop)
-        };
-        Ok((ours, execute))
+        let execution =
+            fault::step(Point::KeeperExec, || detach::begin(path, arguments, Vec::new(), &[theirs.as_fd()]))?;
+        Ok(Self { program: program.to_owned(), socket: ours, origin: None, execution: Some(execution) })
+    }
+
+    /// Returns its socket, and what waits until it is executed: with an error if it cannot be.
+    pub(crate) fn into_parts(self) -> (UnixStream, impl FnOnce() -> io::Result<()>) {
+        let execution = self.execution;
+        (self.socket, || execution.map_or(Ok(()), |execution| execution.finish().map(drop)))
     }
 }
 
@@ -247,7 +233,7 @@ impl Store {
             CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())
         };
         let environment = inherited.chain([home]).chain(config).map(join).collect::<Result<Vec<_>, _>>()?;
-        detach::start(&program, &words, &environment, &[])
+        detach::start(program, words, environment, &[])
     }
 }
 

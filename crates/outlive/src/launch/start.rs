@@ -192,10 +192,13 @@ impl Store {
         let mut failure = StartError::NoKeeper;
         for program in self.keeper.candidates() {
             let waiting = spare.take().filter(|spare| spare.program == program);
-            let waiting = waiting.and_then(|mut spare| spare.is_fit().then_some(spare));
+            let waiting = waiting.filter(SpareKeeper::is_fit);
             let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
             let job = job.id().clone();
-            failure = match keeper.and_then(|keeper| talk(keeper.socket, prepared, helper, &frame)) {
+            let talked = keeper
+                .map(SpareKeeper::into_parts)
+                .and_then(|(socket, is_executed)| talk(socket, prepared, helper, &frame, is_executed));
+            failure = match talked {
                 Ok(Some(LaunchReply::Started(process))) => return Ok(Some(process.pid)),
                 Ok(Some(LaunchReply::Queued)) => return Ok(None),
                 Ok(Some(LaunchReply::NotStarted(why))) => return Err(StartError::NeverStarted { job, why }),
@@ -289,12 +292,14 @@ fn runs_again(options: &JobOptions) -> bool {
     options.restart.when != RestartWhen::No || options.schedule.is_set()
 }
 
-/// Hands a keeper its descriptors and the launch request; returns its answer, or `None` if it does not answer in time.
+/// Hands a keeper its descriptors and the launch request; returns its answer, or `None` if it does not answer in time. One that is gone is asked
+/// whether it `is_executed`: an error of that is the answer.
 pub(crate) fn talk(
     ours: UnixStream,
     prepared: &Prepared,
     helper: Option<&File>,
     frame: &[u8],
+    is_executed: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<Option<LaunchReply>> {
     ours.set_read_timeout(Some(ANSWER_LIMIT))?;
     ours.set_write_timeout(Some(ANSWER_LIMIT))?;
@@ -313,6 +318,7 @@ pub(crate) fn talk(
         // The keeper may be alive and still start the job.
         Err(error) if !is_over_now(&error) => Ok(None),
         Err(_) => {
+            is_executed()?;
             // The keeper died. Its progress is in the store, or nowhere.
             let detail = sent.err().map(|error| error.to_string());
             let why = NeverStarted { step: "keeper".into(), detail, ..NeverStarted::default() };

@@ -112,7 +112,7 @@ impl Store {
         let environment = std::env::vars_os().map(join).collect::<Result<Vec<_>, _>>()?;
         let program = CString::new(program.into_os_string().into_vec())?;
         let said = io::stderr();
-        detach::start(&program, &words, &environment, &[ours.as_fd(), said.as_fd()]).map(drop)
+        detach::start(program, words, environment, &[ours.as_fd(), said.as_fd()]).map(drop)
     }
 
     /// Begins a job that the process of the engine's script has claimed, which becomes the keeper's at the other end of the socket.
@@ -143,7 +143,7 @@ impl Store {
         let resolved = request.resolve(self.config(), path.as_deref()).map_err(StartError::from)?;
         let helper = self.open_helper().ok();
         let frame = self.launch_frame(&request, &resolved, job, is_followed)?;
-        let why = match talk(keeper, &prepared, helper.as_ref(), &frame) {
+        let why = match talk(keeper, &prepared, helper.as_ref(), &frame, || Ok(())) {
             Ok(Some(LaunchReply::Started(_) | LaunchReply::Queued)) => {
                 self.start_prober(prepared.job());
                 return Ok(());
