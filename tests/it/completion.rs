@@ -82,9 +82,9 @@ fn shell(home: &Home, shell: &str, script: &str) -> Done {
 fn bash_and_fish_complete_jobs_with_their_states() {
     let home = Home::new();
     let [_, api, unnamed] = jobs(&home);
-    let in_bash = r#"eval "$(outlive completions bash)"; COMP_WORDS=(outlive logs ""); COMP_CWORD=2; COMP_TYPE=63
+    let in_bash = r#"eval "$(outlive completions bash)"; COMP_LINE="outlive logs "; COMP_POINT=13; COMP_TYPE=63
         _outlive outlive "" logs; printf '%s\n' "${COMPREPLY[@]}"
-        COMP_WORDS[2]=ap; _outlive outlive ap logs; printf '<%s>\n' "${COMPREPLY[@]}""#;
+        COMP_LINE="outlive logs ap"; COMP_POINT=15; _outlive outlive ap logs; printf '<%s>\n' "${COMPREPLY[@]}""#;
     let shown = shell(&home, "bash", in_bash).ok().text();
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[1].starts_with("api ") && lines[1].contains("(running "), "{shown}");
@@ -97,6 +97,73 @@ fn bash_and_fish_complete_jobs_with_their_states() {
     assert!(shown.contains("\napi\trunning ") && shown.contains("\nweb\tfailed "), "{shown}");
     assert!(shown.contains("\nshop\topen, 1 live"), "{shown}");
     home.run(["kill", &api, &unnamed]).ok();
+}
+
+/// What a shell takes for more than text.
+const COMMAND: &str = "zed$(touch PWNED)";
+const QUOTES: &str = r#"it's "a" `b` $HOME \ !x*"#;
+
+/// A name that is inserted is one word and runs nothing, whatever it has in it and whatever quote was typed before it.
+#[test]
+fn names_are_inserted_as_one_word_in_each_shell() {
+    let home = Home::new();
+    let start =
+        |name: &str, group: &str| home.start_with(&["--name", name, "--group", group], ["sleep", "600"]);
+    let jobs = ["my app", "app", COMMAND, QUOTES, "ns:web", "ns:db", "eq=x"].map(|name| start(name, "plain"));
+    let grouped = start("one", "my group;touch PWNED");
+    for (shell, begin) in
+        [("bash", "bash --norc --noprofile -i"), ("zsh", "zsh -f -i"), ("fish", "fish --no-config")]
+    {
+        let tmux = Tmux::open(&home, 100, 40);
+        tmux.line("one", begin);
+        let installs = if shell == "fish" {
+            "outlive completions fish | source"
+        } else {
+            "eval \"$(outlive completions SHELL)\""
+        };
+        tmux.line("one", &installs.replace("SHELL", shell));
+        tmux.line("one", "clear; echo 'shell ''is up'");
+        tmux.shows("one", "shell is up");
+        // Types a line, presses the tab key, and returns what outlive was given and told.
+        let complete = |begun: &str| {
+            let (inserted, printed) = (home.path().join("inserted"), home.path().join("printed"));
+            drop((fs::remove_file(&inserted), fs::remove_file(&printed)));
+            tmux.tell(&["send-keys", "-t", "one", "-l", &format!("clear; {begun}")]);
+            // What is typed after it waits until the shell has completed the word.
+            tmux.tell(&["send-keys", "-t", "one", "Tab"]);
+            tmux.line("one", ">printed 2>&1; echo done >inserted");
+            until(&format!("{shell} runs {begun}"), || inserted.is_file());
+            assert!(!home.path().join("PWNED").exists(), "{shell}: {begun}");
+            fs::read_to_string(&printed).expect("it was run")
+        };
+        for (begun, name) in [
+            ("my", "my app"),
+            ("my\\ a", "my app"),
+            ("'my", "my app"),
+            ("\"my", "my app"),
+            ("zed", COMMAND),
+            ("'zed", COMMAND),
+            ("\"zed", COMMAND),
+            ("it", QUOTES),
+            ("it\\'", QUOTES),
+            ("\"it", QUOTES),
+            ("'it", QUOTES),
+            ("ns:w", "ns:web"),
+            ("'ns:w", "ns:web"),
+            ("eq=", "eq=x"),
+        ] {
+            let printed = complete(&format!("outlive --json show {begun}"));
+            let shown = serde_json::from_str::<serde_json::Value>(&printed);
+            let shown = shown.unwrap_or_else(|error| panic!("{shell}: {begun}: {error}: {printed}"));
+            assert_eq!(shown["name"], name, "{shell}: {begun}");
+        }
+        for begun in ["--group my", "--group=my", "--group 'my"] {
+            let printed = complete(&format!("outlive --json list {begun}"));
+            assert!(printed.contains(&grouped), "{shell}: {begun}: {printed}");
+        }
+    }
+    home.run(["kill", &grouped]).ok();
+    home.run([&["kill"][..], &jobs.each_ref().map(String::as_str)].concat()).ok();
 }
 
 /// A person presses the tab key in each shell, with what `outlive setup shell` has installed; afterwards it is as it was.

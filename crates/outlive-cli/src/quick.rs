@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use crate::args::{Arguments, Common, Complete, List, Logs, Run, Show, Verb};
 
 /// Reads `run [--json] [--name NAME] [--on HOST] [--cwd DIR] [--shell PROGRAM] [--] COMMAND`, `list [--json] [--all]`, `show [--json] JOB`
-/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, `complete PLACE -- WORD…` and `rpc [--greet]`; none: it is something else.
+/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, `complete PLACE -- WORD…`,
+/// `complete --line LINE --replaced END` and `rpc [--greet]`; none: it is something else.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Arguments> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let (mut common, mut run) = (Common::default(), Run::default());
@@ -106,10 +107,20 @@ fn read_logs(mut common: Common, mut arguments: impl Iterator<Item = OsString>) 
 }
 
 fn read_complete(common: Common, mut arguments: impl Iterator<Item = OsString>) -> Option<Arguments> {
-    let place = arguments.next().filter(is_value)?.to_str()?.parse().ok()?;
-    let words: Vec<OsString> =
-        arguments.next().filter(|dashes| dashes == "--").map(|_| arguments.collect())?;
-    Some(Arguments { common, verb: Some(Verb::Complete(Complete { place, words })) })
+    let first = arguments.next()?;
+    let mut complete = Complete::default();
+    if first == "--line" {
+        complete.line = Some(arguments.next()?);
+        complete.replaced =
+            Some(arguments.next().filter(|option| option == "--replaced").and(arguments.next())?);
+        if arguments.next().is_some() {
+            return None;
+        }
+    } else {
+        complete.place = Some(Some(first).filter(is_value)?.to_str()?.parse().ok()?);
+        complete.words = arguments.next().filter(|dashes| dashes == "--").map(|_| arguments.collect())?;
+    }
+    Some(Arguments { common, verb: Some(Verb::Complete(complete)) })
 }
 
 /// Tells whether this can be nothing but a value.
@@ -142,7 +153,7 @@ mod tests {
             ),
             (
                 &[&["complete"], &["--json", "complete"]],
-                &["2", "-1", "+1", "x", "--", "", "--json", "outlive"],
+                &["2", "-1", "+1", "x", "--", "", "--json", "outlive", "--line", "--replaced"],
             ),
         ];
         let mut read = 0;
@@ -177,6 +188,7 @@ mod tests {
             &["outlive", "list"],
             &["outlive", "rpc"],
             &["outlive", "complete", "2", "--", "outlive", "logs", ""],
+            &["outlive", "complete", "--line", "outlive logs ", "--replaced", ""],
             &["outlive", "rpc", "--greet"],
             &["outlive", "--json", "list", "--all"],
             &["outlive", "show", "web"],

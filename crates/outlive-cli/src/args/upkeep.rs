@@ -156,12 +156,21 @@ pub(crate) enum Page {
 }
 
 /// What a shell asks where the tab key is pressed.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Complete {
     /// The number of the word at the cursor, from 0
-    pub(crate) place: usize,
+    #[arg(required_unless_present = "line")]
+    pub(crate) place: Option<usize>,
 
-    /// The words of the command line
+    /// The command line up to the cursor, as it was typed in bash, in place of its words; the answer has the quotes that bash needs
+    #[arg(long, conflicts_with_all = ["place", "words"], allow_hyphen_values = true)]
+    pub(crate) line: Option<OsString>,
+
+    /// With --line: its end, which bash replaces
+    #[arg(long, requires = "line", allow_hyphen_values = true)]
+    pub(crate) replaced: Option<OsString>,
+
+    /// The words of the command line, without quotes
     #[arg(last = true)]
     pub(crate) words: Vec<OsString>,
 }

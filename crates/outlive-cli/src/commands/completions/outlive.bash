@@ -1,7 +1,8 @@
 # Completion of outlive in bash: verbs, options, jobs, names, groups, sessions and labels as they are now.
 _outlive() {
     local found value help line i widest=0 values=() helps=()
-    if ! found=$("$1" complete "$COMP_CWORD" -- "${COMP_WORDS[@]}" 2>/dev/null); then
+    # What is to be inserted comes with the quotes that it needs where the cursor is: bash takes it as it is.
+    if ! found=$("$1" complete --line "${COMP_LINE:0:COMP_POINT}" --replaced "$2" 2>/dev/null); then
         # A file, or a program with its arguments.
         compopt -o default 2>/dev/null
         return

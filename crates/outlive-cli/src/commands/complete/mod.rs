@@ -1,9 +1,12 @@
 //! `outlive complete`: what may stand where the cursor is, for the completion of shells.
 //!
 //! Verbs, options and words are those of the declarations; jobs, groups, sessions and labels those of the store as it is now. Each
-//! is a line: what to insert, a tab, what it is.
+//! is a line: what to insert, a tab, what it is. For bash it is quoted; zsh and fish quote what they insert.
+
+mod bash;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
@@ -12,6 +15,7 @@ use outlive::duration::format_duration;
 use outlive::{Job, SessionName, State, Store};
 use outlive_mcp::Profile;
 
+use self::bash::BashLine;
 use crate::args::{Arguments, Complete};
 use crate::render::{one_line, print};
 
@@ -22,11 +26,28 @@ pub(crate) fn run(asked: &Complete) -> ExitCode {
     // Never freed: that takes longer than to find the candidates, and the program ends right after.
     let mut root = ManuallyDrop::new(Arguments::command());
     root.build();
-    let words: Vec<String> = asked.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let line = Line::read(&root, joined(&words, asked.place));
+    let text = |word: &OsString| word.to_string_lossy().into_owned();
+    let bash = match (&asked.line, &asked.replaced) {
+        (Some(line), replaced) => {
+            let replaced = replaced.as_ref().map(text).unwrap_or_default();
+            // A variable in front of the cursor is the shell's to complete.
+            let Some(line) = BashLine::read(&text(line), &replaced) else { return ExitCode::FAILURE };
+            Some(line)
+        }
+        (None, _) => None,
+    };
+    let words = match (&bash, asked.place) {
+        (Some(line), _) => (line.words.iter().skip(1).cloned().collect(), false),
+        (None, place) => joined(&asked.words.iter().map(text).collect::<Vec<_>>(), place.unwrap_or_default()),
+    };
     // The shell completes files by itself.
-    let Some(candidates) = line.candidates() else { return ExitCode::FAILURE };
-    let lines = candidates.iter().map(|(value, help)| format!("{value}\t{}\n", one_line(help)));
+    let Some(candidates) = Line::read(&root, words).candidates() else { return ExitCode::FAILURE };
+    // No shell takes a character that moves the cursor.
+    let candidates = candidates.into_iter().filter(|(value, _)| !value.contains(char::is_control));
+    let lines = candidates.filter_map(|(value, help)| {
+        let inserted = bash.as_ref().map_or(Some(value.clone()), |line| line.inserted(&value))?;
+        Some(format!("{inserted}\t{}\n", one_line(&help)))
+    });
     print(&lines.collect::<String>());
     ExitCode::SUCCESS
 }
@@ -234,7 +255,8 @@ impl<'a> Line<'a> {
         for (job, state) in self.jobs().iter().filter(|(_, state)| is_wanted(state)) {
             let (id, help) = (job.id().to_string(), described(job, state));
             let is_new = |name: &&str| names.iter().all(|(other, _)| other != name);
-            let name = job.name().filter(is_new).filter(|name| name.starts_with(&self.word));
+            let is_typed = |name: &&str| name.starts_with(&self.word) && !name.contains(char::is_control);
+            let name = job.name().filter(is_new).filter(is_typed);
             names.push((name.map_or(id, str::to_owned), help));
         }
         names
