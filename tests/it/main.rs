@@ -30,6 +30,7 @@ mod events;
 mod exit;
 mod first_steps;
 mod first_words;
+mod followers;
 mod guard;
 mod health;
 mod help;

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 pub(crate) use outlive::one_line;
 
 use outlive::duration::{format_duration, format_size};
 use outlive::{JobObject, Port, Status, Survival, Usage};
+use outlive_sys::poll;
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -33,6 +35,22 @@ pub(crate) fn give_up(error: &io::Error) -> ! {
     }
     note(&format!("outlive: standard output: {}", crate::failure::chain(error)));
     std::process::exit(i32::from(crate::failure::FAILED))
+}
+
+/// Lets a program that follows something end once nothing reads what it prints, though there is nothing to print: `logs -f | head -1`.
+pub(crate) fn end_with_reader() {
+    std::thread::spawn(|| {
+        let stdout = io::stdout();
+        loop {
+            match poll::unread(stdout.as_fd(), None) {
+                Ok(true) => give_up(&io::ErrorKind::BrokenPipe.into()),
+                // A signal came.
+                Ok(false) => {}
+                // The next write will tell.
+                Err(_) => return,
+            }
+        }
+    });
 }
 
 /// Prints a note to standard error.

@@ -36,6 +36,17 @@ pub fn readable(fd: BorrowedFd<'_>, limit: Option<Duration>) -> io::Result<bool>
     Ok(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], limit)? > 0)
 }
 
+/// Waits until nothing can read what is written to `fd`: the other end of the pipe or connection is closed, or the terminal is gone. What
+/// has no reader, such as a file, is never so.
+///
+/// # Errors
+///
+/// As [`poll`].
+pub fn unread(fd: BorrowedFd<'_>, limit: Option<Duration>) -> io::Result<bool> {
+    // Without a wish, only an error or a hang-up is told.
+    Ok(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::empty())], limit)? > 0)
+}
+
 /// Waits until one of several descriptors can be read or is closed; `false` if `limit` was over first.
 ///
 /// # Errors

@@ -15,14 +15,14 @@ use outlive_tests::{Done, Home, LIMIT, end_within, finish};
 use serde_json::Value;
 
 /// A server of a home.
-struct Served<'a> {
+pub(crate) struct Served<'a> {
     home: &'a Home,
     child: Child,
     url: Option<String>,
 }
 
 impl<'a> Served<'a> {
-    fn start(home: &'a Home) -> Self {
+    pub(crate) fn start(home: &'a Home) -> Self {
         Self::start_with(home, &[])
     }
 
@@ -41,7 +41,7 @@ impl<'a> Served<'a> {
     }
 
     /// Returns `outlive --host` with arguments, not yet run.
-    fn outlive(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn outlive(&self, arguments: &[&str]) -> Command {
         let mut command = self.home.outlive(["--host", &self.address()]);
         command.args(arguments);
         command

@@ -16,7 +16,7 @@ use crate::args::{self, Since};
 use crate::commands::Context;
 use crate::failure::{Failure, end_interrupted};
 use crate::local_time;
-use crate::render::{note, one_line, print};
+use crate::render::{end_with_reader, note, one_line, print};
 use crate::served;
 
 /// How often to look where the kernel cannot tell of all sessions, or of new ones.
@@ -67,6 +67,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
     }
     if arguments.follow {
         catch_interrupt();
+        end_with_reader();
     }
     // A program that follows a session holds its lease, whether any job lives with it yet or not.
     let stays = context.session.as_ref().filter(|_| arguments.follow);

@@ -18,7 +18,7 @@ use super::marks::Marks;
 use super::window::{self, Line};
 use crate::args::{Arguments, Resumes, There, Verb};
 use crate::failure::Failure;
-use crate::render::{note, print_bytes};
+use crate::render::{end_with_reader, note, print_bytes};
 use crate::served;
 
 /// Pauses between attempts to reach a machine again; the last one repeats.
@@ -61,6 +61,14 @@ pub(super) fn run(
     }
     let line: Line = Arc::default();
     let mut window = window::take(call.stdin, &line).map_err(|error| Failure::other("--host", &error))?;
+    let follows = match &arguments.verb {
+        Some(Verb::Logs(logs)) => logs.follow,
+        Some(Verb::Events(events)) => events.follow,
+        _ => false,
+    };
+    if follows {
+        end_with_reader();
+    }
     let (began, mut has_begun, mut failures) = (Instant::now(), false, 0);
     let ended = loop {
         let elapsed = served::elapsed() + began.elapsed();

@@ -14,7 +14,7 @@ use outlive::{Code, FindError, Fit, Followed, Follower, Form, Job, Output, Piece
 use crate::args::{Color, Logs};
 use crate::commands::{Context, project};
 use crate::failure::Failure;
-use crate::render::{is_coloured, note, width};
+use crate::render::{end_with_reader, is_coloured, note, width};
 use crate::served;
 use live::LiveLine;
 use pager::Pager;
@@ -38,6 +38,9 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
     let search = search(arguments)?;
     let form = form(arguments, context.is_json);
     let mut pager = None;
+    if arguments.follow {
+        end_with_reader();
+    }
     let out: (Box<dyn Write>, _) = if arguments.pager && io::stdout().is_terminal() && !context.is_json {
         let (started, input) = Pager::start()?;
         pager = Some(started);
