@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-pub(crate) use outlive::exit::{FAILED, INTERRUPTED, UNSUCCESSFUL};
+pub(crate) use outlive::exit::{FAILED, INTERRUPTED, TIMED_OUT, UNSUCCESSFUL};
 pub(crate) use outlive::{Failure, chain};
 
 use outlive::Code;

@@ -105,6 +105,9 @@ fn a_person_sees_types_and_leaves() {
     tmux.shows("one", "got hello");
     tmux.tell(&["send-keys", "-t", "one", "C-\\", "?"]);
     tmux.shows("one", "d: detach");
+    // It is a menu until a key has come: one that is not in it leaves it, and is not the job's.
+    tmux.tell(&["send-keys", "-t", "one", "Escape"]);
+    until("the menu is gone", || !tmux.screen("one").contains("d: detach"));
     tmux.line("one", "again");
     tmux.shows("one", "got again");
     // The prefix waits for its key as long as it takes, and says after a moment what there is: passed on, it would end the job.
@@ -274,13 +277,13 @@ fn the_prefix_is_known_in_the_forms_of_extended_keys() {
         until("there is no viewer", || viewers(&home).is_empty());
     }
     // What is no prefix reaches the program as it was typed; what comes after one and means nothing does not, and neither does the
-    // prefix: alone it may be a key that ends the program.
+    // prefix: alone it may be a key that ends the program. The next key is for the menu that is then shown.
     let other = start(&home, &[], SHOWS_BYTES);
     home.wait_for_output(&other, "ready");
     tmux.line("one", "clear");
     tmux.outlive("one", &format!("attach {other}"));
     tmux.shows("one", "ready");
-    types(&tmux, "one", "\x1b[92;6u\x1b[92;5u\x1b[92;5u\x1b[92;5uqz");
+    types(&tmux, "one", "\x1b[92;6u\x1b[92;5u\x1b[92;5u\x1b[92;5uqxz");
     wait_for_bytes(&home, &other, b"\x1b[92;6u\x1b[92;5uz");
     home.run(["kill", &job, &other]).ok();
 }
@@ -494,6 +497,35 @@ fn a_job_that_is_run_and_waited_for_is_in_the_window() {
     tmux.shows("one", "code 5");
     let screen = tmux.screen("one");
     assert!(screen.contains("20 80") && screen.contains("hello world"), "{screen}");
+}
+
+/// A job that is left has not ended: what stands behind `&&` is not for now.
+#[test]
+fn a_job_that_is_waited_for_and_left_is_no_success() {
+    let home = Home::new();
+    let tmux = Tmux::open(&home, 80, 20);
+    tmux.outlive("one", "run --name left -t --wait 'echo up; read line' && echo it was ''successful");
+    tmux.shows("one", "up");
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "?"]);
+    tmux.shows("one", "d: detach");
+    tmux.tell(&["send-keys", "-t", "one", "d"]);
+    tmux.shows("one", "goes on: outlive attach");
+    tmux.line("one", "echo code $?");
+    tmux.shows("one", "code 4");
+    assert!(!tmux.screen("one").contains("it was successful"), "{}", tmux.screen("one"));
+    assert_eq!(home.show("left")["status"], "running");
+    tmux.line("one", "clear");
+    until("the shell is empty", || !tmux.screen("one").contains("goes on"));
+    tmux.outlive("one", "attach left");
+    tmux.shows("one", "C-\\ d leaves it");
+    // After a key that does nothing, too.
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "x"]);
+    tmux.shows("one", "d: detach");
+    tmux.tell(&["send-keys", "-t", "one", "d"]);
+    tmux.shows("one", "goes on: outlive attach");
+    tmux.line("one", "echo code $?");
+    tmux.shows("one", "code 0");
+    home.run(["kill", "left"]).ok();
 }
 
 #[test]

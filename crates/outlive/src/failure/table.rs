@@ -31,7 +31,7 @@ pub mod exit {
         ("1", "failed: the store, a keeper or a job refused; the message says which"),
         ("2", "the command line makes no sense"),
         ("3", "no such job, or the reference fits several"),
-        ("4", "the time to wait was over; the jobs go on"),
+        ("4", "the time to wait was over, or the terminal of `run -t --wait` was left; the jobs go on"),
         ("5", "a limit is reached"),
         (
             "6",

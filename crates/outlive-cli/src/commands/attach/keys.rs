@@ -20,8 +20,10 @@ pub(crate) enum Typed {
     /// The job gets the size of this window.
     Fit,
     Help,
-    /// A key after the prefix that does nothing; the job gets neither.
+    /// A key after the prefix that does nothing; the job gets neither, and is told what the keys do.
     Unknown,
+    /// Another one, where that was told: the next key is for the job again.
+    Dismiss,
 }
 
 /// The key after which the next one is for the viewer.
@@ -31,10 +33,24 @@ pub(crate) struct Prefix {
     key: Option<Vec<u8>>,
     /// As people write it.
     name: String,
-    /// It was typed, in this form, and the key after it was not yet.
-    pending: Option<Vec<u8>>,
+    /// Whom the next key is for.
+    next: Next,
     /// The beginning of a sequence whose end has not been read yet.
     partial: Vec<u8>,
+}
+
+/// Whom the next key is for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    #[default]
+    Job,
+    /// The prefix was typed.
+    Viewer,
+    /// As before, and the window shows what the keys for the viewer do.
+    Explained,
+    /// A key after the prefix was answered with a menu of the keys for the viewer. The prefix begins anew: by habit it is typed in front
+    /// of each of them, and passed on it may end the job.
+    Menu,
 }
 
 /// A key or sequence of the terminal.
@@ -63,7 +79,14 @@ impl Prefix {
     /// Tells whether the key after the prefix is awaited. It may take as long as it likes: the prefix alone may be a key that ends the
     /// job.
     pub(crate) fn is_pending(&self) -> bool {
-        self.pending.is_some()
+        self.next != Next::Job
+    }
+
+    /// The window shows what the keys for the viewer do: the next one that does nothing is no mistake.
+    pub(crate) fn explain(&mut self) {
+        if self.next == Next::Viewer {
+            self.next = Next::Explained;
+        }
     }
 
     /// Tells whether the end of a sequence is awaited, which comes at once or never.
@@ -90,16 +113,26 @@ impl Prefix {
                 continue;
             };
             let is_prefix = own.is_some() || byte.is_some() && byte == self.control();
-            match (self.pending.take(), is_prefix, byte) {
-                (None, true, _) => self.pending = Some(bytes.to_vec()),
+            match (std::mem::take(&mut self.next), is_prefix, byte) {
+                (Next::Job | Next::Menu, true, _) => self.next = Next::Viewer,
                 // Twice types it.
-                (None, false, _) | (Some(_), true, _) => add(&mut typed, Typed::Keys, bytes),
-                (Some(_), false, Some(b'd')) => typed.push(Typed::Detach),
-                (Some(_), false, Some(b'r')) => typed.push(Typed::Redraw),
-                (Some(_), false, Some(b'f')) => typed.push(Typed::Fit),
-                (Some(_), false, Some(b'?')) => typed.push(Typed::Help),
-                // Typed by mistake, or to get rid of the prefix.
-                (Some(_), false, _) => typed.push(Typed::Unknown),
+                (Next::Job, false, _) | (Next::Viewer | Next::Explained, true, _) => {
+                    add(&mut typed, Typed::Keys, bytes);
+                }
+                (_, false, Some(b'd')) => typed.push(Typed::Detach),
+                (_, false, Some(b'r')) => typed.push(Typed::Redraw),
+                (_, false, Some(b'f')) => typed.push(Typed::Fit),
+                (_, false, Some(b'?')) => {
+                    self.next = Next::Menu;
+                    typed.push(Typed::Help);
+                }
+                // Typed by mistake.
+                (Next::Viewer, false, _) => {
+                    self.next = Next::Menu;
+                    typed.push(Typed::Unknown);
+                }
+                // To get rid of the menu.
+                (Next::Explained | Next::Menu, false, _) => typed.push(Typed::Dismiss),
             }
         }
         typed
@@ -209,9 +242,20 @@ mod tests {
         assert_eq!(prefix.push(b"\x1c"), []);
         assert!(prefix.is_pending());
         assert_eq!(prefix.push(b"?"), [Typed::Help]);
+        assert!(prefix.is_pending(), "what stands there as a menu is one");
+        assert_eq!(prefix.push(b"f"), [Typed::Fit]);
         assert_eq!(prefix.push(b"\x1cf"), [Typed::Fit]);
         assert_eq!(prefix.push(b"\x1c\x1c"), [keys(b"\x1c")]);
         assert_eq!(prefix.push(b"\x1cx"), [Typed::Unknown], "the prefix alone may end the job");
+        assert_eq!(prefix.push(b"\x1bls"), [Typed::Dismiss, keys(b"ls")]);
+        assert_eq!(prefix.push(b"\x1cxd"), [Typed::Unknown, Typed::Detach]);
+        assert_eq!(prefix.push(b"\x1c?\x1cd"), [Typed::Help, Typed::Detach], "the prefix may be typed again");
+        assert_eq!(prefix.push(b"\x1c?\x1c\x1cl"), [Typed::Help, keys(b"\x1cl")]);
+        assert_eq!(prefix.push(b"\x1c"), []);
+        prefix.explain();
+        assert_eq!(prefix.push(b"\x1cl\x1c"), [keys(b"\x1cl")]);
+        prefix.explain();
+        assert_eq!(prefix.push(b"\x1bl"), [Typed::Dismiss, keys(b"l")]);
         assert_eq!(prefix.push(b"\x1b[92;5ud"), [Typed::Detach]);
         assert_eq!(prefix.push(b"\x1b[27;5;92~r"), [Typed::Redraw]);
         assert_eq!(prefix.push(b"\x1c"), []);
@@ -238,8 +282,8 @@ mod tests {
         // All keys as sequences, with Ctrl and Shift, and with the lock of numbers on.
         let typed = prefix.push(b"\x1b[57442;133u\x1b[92;133:1u\x1b[57442;133:3u\x1b[100;129u");
         assert_eq!(typed, [report(b"\x1b[57442;133u\x1b[57442;133:3u"), Typed::Detach]);
-        assert_eq!(prefix.push(b"\x1b[92;5u\x1b[47:63;2u"), [Typed::Help]);
-        assert_eq!(prefix.push(b"\x1b[27;5;92~\x1b[27;2;63~"), [Typed::Help]);
+        assert_eq!(prefix.push(b"\x1b[92;5u\x1b[47:63;2u\x1b[27u"), [Typed::Help, Typed::Dismiss]);
+        assert_eq!(prefix.push(b"\x1b[27;5;92~\x1b[27;2;63~\x1b"), [Typed::Help, Typed::Dismiss]);
         // What is not for the viewer is passed on as it came.
         let typed = prefix.push(b"\x1b[92;5u\x1b[92;5ux\x1b[92;6u\x1b[1;1:3A\x1b[1;5A");
         let passed = [keys(b"\x1b[92;5ux\x1b[92;6u"), report(b"\x1b[1;1:3A"), keys(b"\x1b[1;5A")];

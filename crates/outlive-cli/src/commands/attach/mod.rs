@@ -385,7 +385,10 @@ fn type_on(
         }
         if ready == [false; 4] {
             typed.extend(manner.prefix.give_up());
-            typed.extend(is_unsure.then_some(Typed::Help));
+            if is_unsure {
+                manner.prefix.explain();
+                typed.push(Typed::Help);
+            }
         } else if has_typed {
             match pipe::try_read(&stdin, &mut buffer) {
                 Attempt::Moved(count) => typed = manner.prefix.push(&buffer[..count]),
@@ -399,15 +402,18 @@ fn type_on(
             }
         }
         for typed in typed {
-            is_explained = typed == Typed::Help;
+            let is_menu = matches!(typed, Typed::Help | Typed::Unknown);
+            // Where the mouse is moved, the menu stays.
+            let is_left = !matches!(typed, Typed::Report(_)) || !manner.prefix.is_pending();
+            is_explained = is_menu || (is_explained && !is_left);
             let notice = &mut *shared.notice.lock().unwrap_or_else(PoisonError::into_inner);
-            if notice.take().is_some() {
+            if is_left && notice.take().is_some() {
                 shared.wake();
             }
             match typed {
                 Typed::Keys(bytes) if !manner.is_view_only => viewer.keys(&bytes)?,
                 Typed::Report(bytes) if !manner.is_view_only => viewer.report(&bytes)?,
-                Typed::Keys(_) | Typed::Report(_) => {}
+                Typed::Keys(_) | Typed::Report(_) | Typed::Dismiss => {}
                 Typed::Detach => {
                     detach();
                     return Ok(());

@@ -23,7 +23,7 @@ use self::following::{Patience, ended, follow, yield_when};
 use crate::args::{Run, Timeout};
 use crate::commands::Context;
 use crate::commands::attach::{self, Left, Manner, Prefix};
-use crate::failure::Failure;
+use crate::failure::{Failure, TIMED_OUT};
 use crate::render::{note, print, print_json};
 use crate::served;
 
@@ -175,7 +175,8 @@ fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
         }
         Left::Detached | Left::Told => {
             note(&format!("detached; {0} goes on: outlive attach {0}", job.id()));
-            Ok(ExitCode::SUCCESS)
+            // It was waited for, and has not ended: what stands after `&&` is not for now.
+            Ok(ExitCode::from(TIMED_OUT))
         }
         Left::Cut(error) => Err(Failure::from(error).during("run")),
     }
