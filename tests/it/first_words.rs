@@ -157,3 +157,22 @@ fn words_of_libraries_are_put_into_plain_ones() {
     assert!(help.contains("@healthy"), "{help}");
     assert!(home.run(["list", "--help"]).ok().text().contains("queued"));
 }
+
+#[test]
+fn the_log_of_a_job_that_was_not_begun_says_so() {
+    let home = Home::new();
+    home.run(["run", "--name", "typo", "--", "./nothing-here"]).code(127);
+    let told = home.run(["logs", "typo"]).ok().error();
+    assert!(told.contains(" was never started: no such file"), "{told}");
+    assert!(home.run(["logs", "-f", "typo"]).ok().error().contains(" was never started: no such file"));
+    let first = home.start_with(&["--name", "first", "--queue", "one"], ["sleep", "600"]);
+    until("it runs", || home.show(&first)["status"] == "running");
+    home.run(["run", "--name", "second", "--queue", "one", "true"]).ok();
+    let told = home.run(["logs", "second"]).ok().error();
+    assert!(told.contains(" has not begun, queued: in one"), "{told}");
+    let told = home.run(["logs", "second", "first"]).ok().error();
+    assert!(told.contains(" has not begun, queued: in one") && told.lines().count() == 1, "{told}");
+    assert_eq!(home.run(["logs", "first"]).ok().error(), "", "it has begun, and printed nothing");
+    assert_eq!(home.run(["--json", "logs", "typo"]).ok().error(), "");
+    home.run(["kill", "second", &first]).ok();
+}

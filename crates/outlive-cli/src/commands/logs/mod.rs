@@ -25,7 +25,8 @@ const RENDERED_TAIL: u64 = 8 << 20;
 
 pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failure> {
     let is_of_many = arguments.jobs.len() != 1;
-    let resumed = served::is_resumed().then(|| resumed(arguments));
+    let is_resumed = served::is_resumed();
+    let resumed = is_resumed.then(|| resumed(arguments));
     let arguments = resumed.as_ref().unwrap_or(arguments);
     if let (Some(since), Some(until)) = (arguments.since, arguments.until)
         && since > until
@@ -35,12 +36,12 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
     }
     let jobs = chosen(context, arguments)?;
     let had_ended: Vec<bool> = jobs.iter().map(|job| job.state(&context.store).status.has_ended()).collect();
-    let search = search(arguments)?;
-    let form = form(arguments, context.is_json);
-    let mut pager = None;
     if arguments.follow {
         end_with_reader();
     }
+    let search = search(arguments)?;
+    let form = form(arguments, context.is_json);
+    let mut pager = None;
     let out: (Box<dyn Write>, _) = if arguments.pager && io::stdout().is_terminal() && !context.is_json {
         let (started, input) = Pager::start()?;
         pager = Some(started);
@@ -52,6 +53,9 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
     let reading = |job| {
         Reading::new(context, arguments, job, search.clone(), form).map_err(|error| failure(job, &error))
     };
+    if !context.is_json && !is_resumed {
+        jobs.iter().for_each(|job| runs::tell_not_begun(context, job));
+    }
     if is_of_many {
         let readings = jobs.iter().map(reading).collect::<Result<_, _>>()?;
         many::show(context, arguments, readings, &mut printer)?;

@@ -1,6 +1,6 @@
-//! The runs of a job that was restarted: `logs NAME` shows them one after another.
+//! The runs of a job that was restarted: `logs NAME` shows them one after another. And one that was not begun.
 
-use outlive::{Job, Output, Search};
+use outlive::{Cause, Job, Output, Search, Status};
 
 use super::printer::Printer;
 use super::{Reading, failure};
@@ -75,4 +75,15 @@ pub(super) fn follow(
         last = job;
     }
     Ok(())
+}
+
+/// Says of a job that has printed nothing for it was never begun why that is.
+pub(super) fn tell_not_begun(context: &Context, job: &Job) {
+    let state = job.state(&context.store);
+    let summary = state.summary();
+    if matches!(state.outcome.as_ref().map(|outcome| &outcome.cause), Some(Cause::NeverStarted(_))) {
+        note(&format!("outlive: {} was {summary}", job.id()));
+    } else if state.status == Status::Queued {
+        note(&format!("outlive: {} has not begun, {summary}", job.id()));
+    }
 }
