@@ -64,6 +64,19 @@ fn manual_pages_are_made_for_every_verb() {
     assert!(!directory.join("outlive-probe.1").exists(), "what is hidden has no page");
 }
 
+/// Who writes `man run` wants to read a page, and not to write 65 of them.
+#[test]
+fn the_page_of_a_verb_is_shown_where_one_is_named() {
+    let home = Home::new();
+    let run = home.run(["man", "run"]).ok();
+    assert_eq!(run.text(), home.run(["run", "--help"]).ok().text());
+    assert!(run.error().contains("outlive man ./run"), "{}", run.error());
+    assert!(home.run(["man", "terminals"]).ok().text().contains("Attaching"));
+    assert!(!home.path().join("run").exists() && !home.path().join("terminals").exists());
+    assert!(home.run(["man", "./run"]).ok().text().contains("pages in ./run"));
+    assert!(home.run(["man", "run"]).ok().text().contains("pages in run"), "it is a directory");
+}
+
 #[test]
 fn messages_break_between_words_and_say_what_to_do() {
     let home = Home::new();

@@ -174,7 +174,7 @@ pub(crate) enum Verb {
     },
     /// Write the manual pages into a directory
     Man {
-        /// The directory, such as ~/.local/share/man/man1
+        /// The directory, such as ~/.local/share/man/man1; the name of a verb or a guide shows its help
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },

@@ -3,10 +3,10 @@
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::{ColorChoice, Command};
+use clap::{ColorChoice, Command, CommandFactory};
 use outlive::Code;
 
-use crate::args::{grouped, help_columns};
+use crate::args::{Arguments, grouped, help_columns};
 use crate::commands::logs::pager::Pager;
 use crate::failure::Failure;
 use crate::other_words::is_command;
@@ -63,6 +63,12 @@ pub(crate) fn run(topic: &[String]) -> Result<ExitCode, Failure> {
         print(&text);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells whether there is help on a word: a verb, or a guide.
+pub(super) fn has(topic: &str) -> bool {
+    let is_guide = GUIDES.iter().any(|(name, _)| topic == *name);
+    is_guide || Arguments::command().find_subcommand(topic).is_some()
 }
 
 /// Tells whether the user named a pager, or the usual one is there.
