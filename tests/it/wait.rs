@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use outlive::{Cancel, Conditions, Until, WaitFor, WaitReason};
 use outlive_tests::{
-    Home, LIMIT, Terminal, activity, binary, end_within, is_running, pid, signal, until, waits_with_open,
+    Home, LIMIT, Terminal, activity, binary, end_within, free_port, is_running, pid, signal, until,
+    waits_with_open, with_enough_time,
 };
 use serde_json::{Value, json};
 
@@ -370,4 +371,27 @@ fn a_job_that_ends_while_it_is_looked_at_is_not_waited_for_until_the_deadline() 
         assert!(store.wait(std::slice::from_ref(&job), Until::All, Some(2 * LIMIT)).is_reached);
         assert!(begun.elapsed() < LIMIT, "a waiter slept through the end of {}", job.id());
     }
+}
+
+#[test]
+fn a_wait_that_is_over_says_what_the_address_answered() {
+    let home = Home::new();
+    let port = free_port().to_string();
+    let url = format!("http://127.0.0.1:{port}/nothing");
+    let look = |job: &str, limit: Duration| {
+        let limit = format!("{}ms", limit.as_millis());
+        home.run(["wait", job, "--http", &url, "--timeout", &limit]).code(4).error()
+    };
+    let idle = home.start(["sleep", "600"]);
+    let server = home.start(["python3", "-m", "http.server", "--bind", "127.0.0.1", &port]);
+    for (job, answer) in [(&server, "answers with 404"), (&idle, "answers with 404")] {
+        let wanted = format!("still running: {job}; {url} {answer}\n");
+        with_enough_time(Duration::from_millis(200), |limit| {
+            look(job, limit).contains(&wanted).then_some(())
+        });
+    }
+    home.run(["kill", &server]).ok();
+    let wanted = format!("{url} does not answer: ");
+    with_enough_time(Duration::from_millis(200), |limit| look(&idle, limit).contains(&wanted).then_some(()));
+    home.run(["kill", &idle]).ok();
 }

@@ -358,3 +358,23 @@ fn a_name_is_followed_through_its_runs() {
     let code = outlive_tests::end_within(&mut follower, outlive_tests::LIMIT);
     assert_eq!((code, begun()), (Some(0), 3), "nothing follows a stop");
 }
+
+/// The run that ended is live until the next one is there, which what it has left behind delays here.
+#[test]
+fn the_run_that_follows_is_named_in_place_of_the_one_that_ended() {
+    let home = Home::new();
+    let options = ["--name", "web", "--restart", "on-failure", "--restart-delay", "10m", "--grace", "300ms"];
+    let line = "trap '' TERM; sleep 600 & exit 3";
+    let ended = home.start_with(&options, ["sh", "-c", line]);
+    home.wait(&ended);
+    let removed = home.run(["rm", "web"]).code(1).error();
+    let next = newest(&home, "web")["job"].as_str().expect("an id").to_owned();
+    assert!(next != ended && removed.contains(&format!("job {next} is still live")), "{removed}");
+    let text = home.run(["wait", &ended]).code(7).text();
+    assert!(
+        text.contains("exited with 3 after ") && text.contains(&format!("; the next run {next} begins in ")),
+        "{text}"
+    );
+    assert!(home.run(["wait", "--help"]).ok().text().contains("has an end with each run"));
+    home.run(["kill", "web"]).ok();
+}

@@ -12,6 +12,9 @@ use outlive::{HttpAddress, QueueName};
 /// default) or for one of them (`--any`); the end of a job ends the waiting for it, too. Jobs are named, or those of a group, or
 /// with --session alone all of it: those that have ended count as in a group, but with conditions or --any only live ones do.
 ///
+/// A job that is started again by itself (`run --restart`, `--schedule`) has an end with each run: that of the run that goes on is
+/// waited for, and the answer names the run that follows.
+///
 /// Exits with 0 when what was waited for came and every job that has ended was successful, with 7 when one was not; with 4 when
 /// the time is over, and the jobs go on; with 6 when it can no longer come: a job ended first, was not ready in its time, or
 /// printed what --fail-match looks for.

@@ -17,7 +17,16 @@ pub(crate) fn run(context: &Context, arguments: &Remove) -> Result<ExitCode, Fai
         named => context.find_each(named),
     };
     let done = if arguments.dry_run { "would_be_removed" } else { "removed" };
+    let is_by_id = |job: &Job| arguments.jobs.iter().any(|reference| reference == job.id().as_str());
     each(context, found, done, |job| {
+        let state = job.state(&context.store);
+        // A run that has ended is live until the next one is there: whose name was given is that one.
+        if state.is_lingering()
+            && let Some(next) = context.store.next_run_of(job)
+            && !is_by_id(job)
+        {
+            return Err(RemoveError::Live(next.id().clone()).into());
+        }
         let is_live = job.state(&context.store).is_live();
         if arguments.dry_run {
             return if is_live { Err(RemoveError::Live(job.id().clone()).into()) } else { Ok(()) };

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use outlive::duration::format_duration;
 use outlive::{
     AwaitedObject, Conditions, EventScope, InputWanted, Job, JobId, JobObject, Status, Until, WaitFor,
     WaitReason, WaitResult,
@@ -90,7 +91,7 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     if context.is_json {
         print_json(&answer(context, &jobs, &objects, &result, arguments.timeout)?)?;
     } else {
-        tell(context, &objects, &result, arguments)?;
+        tell(context, &jobs, &objects, &result, arguments)?;
     }
     if arguments.bell {
         ring(&objects, &result);
@@ -204,8 +205,15 @@ fn chosen(context: &Context, arguments: &Wait) -> Result<Vec<Job>, Failure> {
         return Ok(jobs);
     }
     if !arguments.jobs.is_empty() {
-        let find = |reference: &String| context.find(reference);
-        return Ok(arguments.jobs.iter().map(find).collect::<Result<_, _>>()?);
+        // Each once, by whatever names it was given.
+        let mut jobs = Vec::<Job>::new();
+        for reference in &arguments.jobs {
+            let job = context.find(reference)?;
+            if jobs.iter().all(|known| known.id() != job.id()) {
+                jobs.push(job);
+            }
+        }
+        return Ok(jobs);
     }
     if arguments.since.is_some() && context.session.is_none() {
         return Err(Failure::usage("--since needs --session", "each session has sequences of its own"));
@@ -270,6 +278,7 @@ fn answer<'a>(
 /// Says in a line what came of each job.
 fn tell(
     context: &Context,
+    jobs: &[Job],
     objects: &[JobObject],
     result: &WaitResult,
     arguments: &Wait,
@@ -278,9 +287,9 @@ fn tell(
         print(&events::line(context, session, numbered)?);
         return Ok(());
     }
-    for (object, came) in objects.iter().zip(&result.each) {
+    for ((job, object), came) in jobs.iter().zip(objects).zip(&result.each) {
         let text = match came {
-            Some(WaitReason::Exit) => ending(object),
+            Some(WaitReason::Exit) => ending(object) + &next_run(context, job),
             Some(came) => one_line(&format!("{} {}", object.job, words(came, object, arguments))),
             None => continue,
         };
@@ -290,6 +299,16 @@ fn tell(
         }
     }
     Ok(())
+}
+
+/// Names the run that follows one that has ended; nothing where none does.
+fn next_run(context: &Context, job: &Job) -> String {
+    let Some(next) = context.store.next_run_soon(job) else { return String::new() };
+    let object = JobObject::new(&next, &next.state(&context.store));
+    match object.starts_in_ms {
+        Some(left) => format!("; the next run {} begins in {}", next.id(), format_duration(left)),
+        None => format!("; the next run {} has begun", next.id()),
+    }
 }
 
 fn words(came: &WaitReason, object: &JobObject, arguments: &Wait) -> String {
@@ -352,10 +371,17 @@ fn failure(objects: &[JobObject], result: &WaitResult, arguments: &Wait) -> Fail
 /// Tells of the jobs that are still waited for: those that run, and those that wait to be started, with what they wait for.
 fn timed_out(objects: &[JobObject], result: &WaitResult) -> Failure {
     let (mut running, mut queued, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-    for ((object, state), _) in
-        objects.iter().zip(&result.states).zip(&result.each).filter(|(_, came)| came.is_none())
+    let mut missing: Vec<&str> = Vec::new();
+    for (((object, state), _), lacks) in objects
+        .iter()
+        .zip(&result.states)
+        .zip(&result.each)
+        .zip(&result.missing)
+        .filter(|((_, came), _)| came.is_none())
     {
         ids.push(&object.job);
+        // Several jobs may wait for one address.
+        missing.extend(lacks.as_deref().filter(|lacks| !missing.contains(lacks)));
         match state.status {
             Status::Queued => {
                 let summary = state.summary();
@@ -367,7 +393,8 @@ fn timed_out(objects: &[JobObject], result: &WaitResult) -> Failure {
     }
     let parts = [("still running", &running), ("still queued", &queued)];
     let parts = parts.into_iter().filter(|(_, jobs)| !jobs.is_empty());
-    let parts: Vec<String> = parts.map(|(what, jobs)| format!("{what}: {}", jobs.join(", "))).collect();
+    let mut parts: Vec<String> = parts.map(|(what, jobs)| format!("{what}: {}", jobs.join(", "))).collect();
+    parts.extend(missing.into_iter().map(str::to_owned));
     let what = if parts.is_empty() { "nothing has happened".to_owned() } else { parts.join("; ") };
     let hint = match (ids.as_slice(), queued.is_empty()) {
         ([job], true) => format!("it goes on; wait again, or end it with: outlive kill {job}"),

@@ -29,6 +29,9 @@ use crate::store::Store;
 /// How long the next run is waited for: what a run has left behind has its grace, and may be asked to end first.
 const MAKING_LIMIT: Duration = Duration::from_secs(30);
 
+/// A next run is usually made in some milliseconds; a busy machine may need longer.
+const USUAL_LIMIT: Duration = Duration::from_secs(1);
+
 /// How many keepers may die before they have the job; what ends one may end them all.
 const ATTEMPTS: u32 = 5;
 
@@ -176,11 +179,21 @@ impl Store {
 
     /// Returns the run that followed a job by itself. Waits for it while it is being made; `None` if none follows.
     pub fn next_run_of(&self, job: &Job) -> Option<Job> {
+        self.next_run_within(job, MAKING_LIMIT)
+    }
+
+    /// As [`Store::next_run_of`], for what is told beside something else: it is waited for no longer than a next run usually takes to be
+    /// made.
+    pub fn next_run_soon(&self, job: &Job) -> Option<Job> {
+        self.next_run_within(job, USUAL_LIMIT)
+    }
+
+    fn next_run_within(&self, job: &Job, limit: Duration) -> Option<Job> {
         if !job.restarts_by_itself() {
             return None;
         }
         // A job that is followed is closed when its next run is in the store.
-        let until = Instant::now() + MAKING_LIMIT;
+        let until = Instant::now() + limit;
         while job.state(self).is_lingering() && Instant::now() < until {
             std::thread::sleep(LOOK);
         }

@@ -178,6 +178,8 @@ pub struct WaitResult {
     pub states: Vec<State>,
     /// What was met by each job, in the given order.
     pub each: Vec<Option<WaitReason>>,
+    /// What was seen last of a condition that does not hold, in the given order: `http://localhost/ answers with 404`.
+    pub missing: Vec<Option<String>>,
     /// First and last sequence of requested events that are no longer kept.
     pub gap: Option<(u64, u64)>,
 }

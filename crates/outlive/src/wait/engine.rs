@@ -74,9 +74,19 @@ impl Store {
             };
             if let Some((reason, job, is_reached)) = decided.or_else(timed_out) {
                 let states = jobs.iter().map(|job| job.state(self)).collect();
+                let missing = jobs.iter().map(JobWait::missing).collect();
                 let each = jobs.into_iter().map(|job| job.reason).collect();
                 let gap = events.and_then(|events| events.gap);
-                return Ok(WaitResult { reason, job, is_reached, can_still_come, states, each, gap });
+                return Ok(WaitResult {
+                    reason,
+                    job,
+                    is_reached,
+                    can_still_come,
+                    states,
+                    each,
+                    missing,
+                    gap,
+                });
             }
             // Where nothing but the end of one job can end the wait, its lock wakes once, and at the very moment.
             let is_only_end = left.is_none() && wanted.stop.is_none() && wanted.events.is_none();

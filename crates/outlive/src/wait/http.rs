@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ureq::Agent;
@@ -190,13 +190,28 @@ pub(crate) struct HttpProbe {
     /// Readable after the answer.
     answered: UnixStream,
     status: Arc<OnceLock<u16>>,
+    /// What the last request came to that was no success, as `answers with 404`.
+    seen: Arc<Mutex<Option<String>>>,
 }
 
 impl HttpProbe {
     /// Starts the thread.
     pub(crate) fn start(address: &HttpAddress) -> io::Result<Self> {
-        let address = address.clone();
-        Self::repeat(move || address.ask().ok().filter(|status| *status < 400))
+        let (address, seen) = (address.clone(), Arc::default());
+        let last: Arc<Mutex<Option<String>>> = Arc::clone(&seen);
+        let probe = Self::repeat(move || {
+            let answer = address.ask();
+            if let Ok(status @ ..400) = answer {
+                return Some(status);
+            }
+            let what = match answer {
+                Ok(status) => format!("answers with {status}"),
+                Err(error) => format!("does not answer: {error}"),
+            };
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+            None
+        })?;
+        Ok(Self { seen, ..probe })
     }
 
     /// Starts a thread that makes another attempt of something until it comes to a status.
@@ -222,7 +237,12 @@ impl HttpProbe {
                 pause = (pause * 3 / 2).min(PAUSES.1);
             }
         })?;
-        Ok(Self { answered, status })
+        Ok(Self { answered, status, seen: Arc::default() })
+    }
+
+    /// Returns what the last request came to that was no success.
+    pub(crate) fn seen(&self) -> Option<String> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn status(&self) -> Option<u16> {

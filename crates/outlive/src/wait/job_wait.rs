@@ -196,6 +196,12 @@ impl<'a> JobWait<'a> {
         due.into_iter().flatten().min()
     }
 
+    /// Returns what was seen last of a condition that does not hold, for people.
+    pub(super) fn missing(&self) -> Option<String> {
+        let (address, probe) = (self.conditions.http.as_ref()?, self.http.as_ref()?);
+        Some(format!("{} {}", address.as_str(), probe.seen()?))
+    }
+
     /// Returns the descriptors to poll, beside the watches.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let http = self.http.as_ref().map(HttpProbe::fd);
