@@ -250,6 +250,20 @@ fn a_change_ends_the_wait_for_the_next_run() {
     home.run(["kill", "web"]).ok();
 }
 
+#[test]
+fn a_job_that_has_ended_says_that_it_is_no_longer_watched() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    write(&dir, "src/main.py");
+    let cwd = dir.to_str().expect("text");
+    home.run(["run", "--name", "once", "--cwd", cwd, "--restart-on-change", "src/**", "true"]).ok();
+    home.run(["wait", "once"]).ok();
+    let why = home.run(["why", "once"]).ok().text();
+    assert!(why.contains("it is no longer watched for changes of files"), "{why}");
+    let help = home.run(["run", "--help"]).ok().text();
+    assert!(help.contains("once it has ended it is no longer watched"), "{help}");
+}
+
 /// devenv#2657: nothing was watched, and not a word said so.
 #[test]
 fn what_cannot_be_watched_is_refused() {

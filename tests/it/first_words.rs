@@ -176,3 +176,20 @@ fn the_log_of_a_job_that_was_not_begun_says_so() {
     assert_eq!(home.run(["--json", "logs", "typo"]).ok().error(), "");
     home.run(["kill", "second", &first]).ok();
 }
+
+#[test]
+fn an_option_of_outlive_behind_the_program_is_told() {
+    let home = Home::new();
+    let told = home.run(["run", "sh", "-c", "true", "--name", "web"]).ok().error();
+    assert!(told.contains("--name goes to sh; options of outlive stand before the command"), "{told}");
+    assert!(home.run(["run", "true", "--ready-port=80"]).ok().error().contains("--ready-port goes to true"));
+    for line in [
+        &["--json", "run", "true", "--name", "web"][..],
+        &["run", "--", "true", "--name", "web"],
+        &["run", "true", "--help"],
+        // A program that starts others has such options itself.
+        &["run", "true", "run", "--name", "web", "nginx", "-q"],
+    ] {
+        assert_eq!(home.run(line).ok().error(), "", "{line:?}");
+    }
+}

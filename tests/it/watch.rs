@@ -239,3 +239,16 @@ fn an_agent_says_what_is_done_at_the_end() {
     assert!(notice.contains("exited with 3") && notice.contains("| done"), "{notice}");
     assert_eq!(client.end(), 0);
 }
+
+/// The option of that name in other tools is given files.
+#[test]
+fn a_pattern_of_files_is_answered_with_the_option_for_files() {
+    let home = Home::new();
+    let told = home.run(["run", "--watch", "*.py", "true"]).code(2).error();
+    assert!(told.contains("hint: ") && told.contains("--restart-on-change '*.py'"), "{told}");
+    let told = home.run(["run", "--watch", "src/**", "true"]).ok().error();
+    assert!(told.contains("lines of the output") && told.contains("--restart-on-change 'src/**'"), "{told}");
+    for pattern in ["GET /api/.* 500", "error|/tmp/x*", "src/", "a*"] {
+        assert_eq!(home.run(["run", "--watch", pattern, "true"]).ok().error(), "", "{pattern}");
+    }
+}

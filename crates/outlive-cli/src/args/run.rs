@@ -70,7 +70,7 @@ pub(crate) struct Run {
     pub(crate) stdin_new: bool,
 
     /// Restart it when a file below its directory changes that matches this pattern, such as 'src/**'; '!PATTERN' leaves out, as .gitignore does; may
-    /// be given again
+    /// be given again. For a command that goes on: once it has ended it is no longer watched
     #[arg(long, value_name = "PATTERN")]
     pub(crate) restart_on_change: Vec<String>,
 

@@ -380,7 +380,11 @@ impl<'a> Look<'a> {
                 let id =
                     if last.id().as_str() == name { String::new() } else { format!(" as {}", last.id()) };
                 let status = object.status.word().replace('_', " ");
-                let text = format!("{name} {status}{id}{}{again}", object.how_it_ended());
+                let unwatched = match last.spec().restart_on_change.is_empty() {
+                    true => "",
+                    false => "; having ended, it is no longer watched for changes of files",
+                };
+                let text = format!("{name} {status}{id}{}{unwatched}{again}", object.how_it_ended());
                 (text, true)
             }
             None => match self.job.profiles.first() {

@@ -30,9 +30,21 @@ use crate::served;
 /// How much of our own input is passed on at a time.
 const INPUT_PIECE: usize = 64 << 10;
 
-/// Options of `run` that a user may well write behind the command.
-const LATE_OPTIONS: [&str; 9] =
-    ["--name", "--wait", "--cwd", "--env", "--group", "--ensure", "--timeout", "--session", "--notify"];
+/// Options of `run` that a user may well write behind the command, and few programs have.
+const LATE_OPTIONS: [&str; 9] = [
+    "--name",
+    "--group",
+    "--wait",
+    "--on-exit",
+    "--ready-port",
+    "--ready-on",
+    "--restart-on-change",
+    "--queue",
+    "--after",
+];
+
+/// Others that many programs have: only a person is told of them.
+const USUAL_OPTIONS: [&str; 6] = ["--cwd", "--env", "--ensure", "--timeout", "--session", "--notify"];
 
 /// A command may leave its input unread for as long as it lives; no clock overflows by so much.
 const INPUT_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -195,7 +207,10 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     }
     let is_line = arguments.begins_with_line();
     if !arguments.is_program && !is_line {
-        warn_of_late_option(&arguments.command);
+        warn_of_late_option(context, &arguments.command);
+    }
+    if let Some(Some(pattern)) = &arguments.options.0.watch {
+        check_watch(context, pattern)?;
     }
     let mut request = match arguments.command.as_slice() {
         [] => return Err(Failure::usage("run: there is no command to run", hint)),
@@ -260,13 +275,45 @@ fn is_unknown_here(context: &Context, arguments: &Run, word: &OsStr) -> bool {
 }
 
 /// Says of an option that ends the command, and that `run` has as well, whose it is: most likely it was meant for outlive.
-fn warn_of_late_option(command: &[OsString]) {
-    let is_ours = |word: &&OsString| LATE_OPTIONS.iter().any(|option| word.to_str() == Some(option));
-    let late = command.iter().skip(1).rev().take(2).find(is_ours);
-    if let (Some(late), [program, ..], true) = (late, command, io::stderr().is_terminal()) {
-        let (late, program) = (late.to_string_lossy(), program.to_string_lossy());
-        note(&format!("outlive: {late} is passed to {program}; options of outlive stand before the command"));
+/// Programs that start others have such options themselves, in front of those: only what stands at the end is looked at.
+fn warn_of_late_option(context: &Context, command: &[OsString]) {
+    let is_told = io::stderr().is_terminal();
+    let is_ours = |word: &&str| LATE_OPTIONS.contains(word) || (is_told && USUAL_OPTIONS.contains(word));
+    let words = command.iter().skip(1).rev().take(2).filter_map(|word| word.to_str());
+    let late = words.map(|word| word.split_once('=').map_or(word, |(option, _)| option)).find(is_ours);
+    if let (Some(late), [program, ..], false) = (late, command, context.is_json) {
+        let program = program.to_string_lossy();
+        note(&format!(
+            "outlive: note: {late} goes to {program}; options of outlive stand before the command"
+        ));
     }
+}
+
+/// Tells who gave `--watch` a pattern of files that it looks at lines of the output.
+fn check_watch(context: &Context, pattern: &str) -> Result<(), Failure> {
+    if !looks_like_files(pattern) {
+        return Ok(());
+    }
+    let files = format!("--restart-on-change {}", outlive::quote(pattern));
+    if let Err(error) = outlive::pattern(pattern, false) {
+        let hint = format!(
+            "it is compared with lines of the output; to restart the job when such files change: {files}"
+        );
+        return Err(Failure::from(error).during("run: --watch").hint(hint));
+    }
+    if !context.is_json {
+        note(&format!(
+            "outlive: note: --watch {pattern} looks for it in lines of the output; for files there is {files}"
+        ));
+    }
+    Ok(())
+}
+
+/// Tells whether a pattern was most likely meant for names of files: `*.py`, `src/**`. A regular expression has `.*` in place of `*`.
+fn looks_like_files(pattern: &str) -> bool {
+    let is_expression =
+        pattern.contains(".*") || pattern.contains(|c: char| c.is_whitespace() || r"\^$()|+".contains(c));
+    pattern.starts_with("*.") || (pattern.contains('/') && pattern.contains('*') && !is_expression)
 }
 
 /// Finds the job that another is to be started after, and what must hold of it.
