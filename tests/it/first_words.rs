@@ -193,3 +193,23 @@ fn an_option_of_outlive_behind_the_program_is_told() {
         assert_eq!(home.run(line).ok().error(), "", "{line:?}");
     }
 }
+
+#[test]
+fn options_and_verbs_that_are_guessed_are_answered_with_ours() {
+    let home = Home::new();
+    for (line, hint) in [
+        (&["logs", "web", "--stderr"][..], "--stream stderr"),
+        (&["run", "--port", "8000", "true"], "--ready-port"),
+        (&["parallel", "3"], "outlive queue parallel"),
+        (&["gc", "--dry-run"], "outlive rm --ended"),
+    ] {
+        let told = home.run(line).code(2).error();
+        assert!(told.lines().any(|line| line.starts_with("hint: ") && line.contains(hint)), "{told}");
+    }
+    let job = home.start_line("echo one\necho two");
+    home.wait(&job);
+    assert_eq!(home.json(["wait", "--any", &job, &job])["jobs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(home.run(["wait", &job, &job]).ok().text().lines().count(), 1);
+    let shown = home.run(["show", &job]).ok().text();
+    assert!(shown.contains("echo one ↵ echo two"), "{shown}");
+}

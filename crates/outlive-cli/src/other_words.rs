@@ -35,6 +35,7 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
             "outlive setup boot lets schedules and jobs with --restart always come back when the machine was restarted"
         }
         "daemon" => "there is no daemon: jobs go on by themselves until they end or the machine is restarted",
+        "parallel" => "outlive queue parallel QUEUE COUNT says how many jobs of a queue run at once",
         "rename" => "a job keeps the name that it was started with: outlive run --name NAME",
         "port" | "ports" => "outlive list --ports shows where jobs listen, outlive show JOB where one does",
         "group" => "a group is a word of a job: outlive run --group NAME, outlive list --group NAME",
@@ -103,6 +104,12 @@ pub(crate) fn instead_of_option(verb: &str, option: &str) -> Option<String> {
         }
         ("logs", "-v" | "--invert-match") => "--invert shows the lines that do not match --grep",
         ("logs", "-E" | "-P" | "-e") => "--grep PATTERN takes a regular expression",
+        ("logs", "--stderr") => "--stream stderr shows standard error alone",
+        ("logs", "--stdout") => "--stream stdout shows standard output alone",
+        ("run", "--port") => "--ready-port PORT says that it is ready when it listens there",
+        ("gc", "--dry-run" | "-n") => {
+            "outlive rm --ended --older 7d --dry-run shows what has ended so long ago; `outlive help configuration` tells what gc keeps"
+        }
         ("logs", "-F") => "-f follows what it prints",
         ("attach", "-t") => "outlive attach JOB, without -t",
         ("wait", "-t") => "--timeout DURATION waits at most so long",

@@ -91,7 +91,13 @@ fn down_names_the_file_that_the_jobs_were_started_from() {
     project.run(&["up", "-f", "Procfile", "--wait"]).ok();
     let failed = project.run(&["down"]).code(3).error();
     assert!(failed.contains("hint: outlive down -f ") && failed.contains("Procfile"), "{failed}");
+    let failed = project.run(&["status"]).code(3);
+    let said = failed.error();
+    assert!(said.contains("jobs of ") && said.contains("hint: outlive status -f "), "{said}");
+    assert_eq!(failed.text(), "", "no other job of the machine is listed");
+    assert!(project.run(&["status", "-f", "Procfile"]).ok().text().contains("a  "));
     project.run(&["down", "-f", "Procfile"]).ok();
+    project.run(&["status"]).ok();
     // What is no file is no missing one.
     std::fs::create_dir(project.dir.join("outlive.toml")).expect("there is none");
     let failed = project.run(&["up"]).code(1).error();

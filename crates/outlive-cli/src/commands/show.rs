@@ -66,7 +66,8 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     // One that has ended says it with the reason.
     rows.add("gave up", job.gave_up.as_ref().filter(|_| job.ended_at.is_none()));
     rows.add("recorded until", job.recorded_until.as_deref().map(local_time::of_object));
-    rows.add("command", Some(&job.command));
+    // A line of a script is not to be taken for an argument of the one before it.
+    rows.add("command", Some(job.command.trim_end().replace('\n', " ↵ ")));
     rows.add("directory", Some(&job.cwd));
     rows.add("session", Some(&job.session));
     rows.add("labels", job.labels.iter().map(|(name, value)| format!("{name}={value}")));

@@ -25,8 +25,7 @@ pub(crate) fn run(context: &Context, arguments: &Down) -> Result<ExitCode, Failu
     {
         let file = project.file.display();
         if project.file.exists() {
-            let message = format!("down: there is no {FILE} here, and jobs of {file} run");
-            return Err(Failure::new(Code::NotFound, message).hint(format!("outlive down -f {file}")));
+            return Err(other_file("down", &project));
         }
         note(&format!("outlive: {file} is gone; this ends the jobs that were started from it"));
         return end(context, &project);
@@ -58,6 +57,13 @@ pub(crate) fn run(context: &Context, arguments: &Down) -> Result<ExitCode, Failu
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Tells that the jobs here are those of a file of another name.
+pub(super) fn other_file(verb: &str, project: &Project) -> Failure {
+    let file = project.file.display();
+    let message = format!("{verb}: there is no {FILE} here, and jobs of {file} run");
+    Failure::new(Code::NotFound, message).hint(format!("outlive {verb} -f {file}"))
 }
 
 /// Ends them and tells of each.

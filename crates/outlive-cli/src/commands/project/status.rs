@@ -7,10 +7,12 @@ use outlive_project::{JobRun, JobStatus};
 use serde::Serialize;
 
 use crate::args::{List, Status};
-use crate::commands::project::{is_outside, load};
+use crate::commands::project::down::other_file;
+use crate::commands::project::{here, is_outside, load};
 use crate::commands::{Context, list};
 use crate::failure::Failure;
 use crate::render::{colour, is_coloured, note, one_line, print, print_json, table, width};
+use crate::served;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -21,6 +23,13 @@ struct Answer<'a> {
 
 pub(crate) fn run(context: &Context, arguments: &Status) -> Result<ExitCode, Failure> {
     if is_outside(&arguments.project) {
+        // A caller elsewhere has no directory here.
+        if !served::is_called()
+            && let Some(project) = outlive_project::left_up(&context.store, &here()?)?
+            && project.file.exists()
+        {
+            return Err(other_file("status", &project));
+        }
         return list::run(context, &List::default());
     }
     let project = load(context, &arguments.project)?;
