@@ -289,7 +289,7 @@ fn warn_of_late_option(context: &Context, command: &[OsString]) {
     }
 }
 
-/// Tells who gave `--watch` a pattern of files that it looks at lines of the output.
+/// Says of a pattern of files that was given to `--watch` that this looks at lines of the output.
 fn check_watch(context: &Context, pattern: &str) -> Result<(), Failure> {
     if !looks_like_files(pattern) {
         return Ok(());
