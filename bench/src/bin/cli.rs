@@ -66,7 +66,7 @@ fn run() -> Result<bool, Failure> {
             Some(&["log", "--lines", "100", &number]),
         ),
         ("show", &["show", &middle], Some(&["-i", &number]), Some(&["log", "--json", &number])),
-        ("completion", &["complete", "2", "--", "outlive", "logs", ""], None, None),
+        ("completion", &["complete", "--line", "outlive logs ", "--replaced", ""], None, None),
     ] {
         let mut sides = vec![("outlive", outlive(own), Samples::default())];
         for (other, arguments) in others.iter().zip([of_tsp, of_pueue]) {
