@@ -142,7 +142,7 @@ impl Store {
                 Err(StartError::NeverStarted { job: run, why }) if why.step == "keeper" => {
                     // A keeper that lives though its answer was lost has the job.
                     let made = self.latest_run(&job).map_err(failed)?.filter(|latest| *latest.id() == run);
-                    if made.is_some_and(|made| !self.was_cut_short(&made)) {
+                    if made.is_some_and(|made| !self.is_soon_cut_short(&made)) {
                         return Ok(NextRun::Already);
                     }
                     if attempts == ATTEMPTS {
@@ -175,6 +175,19 @@ impl Store {
         let outcome = run.state(self).outcome;
         run.spec().rerun.is_some()
             && matches!(outcome.map(|outcome| outcome.cause), Some(Cause::NeverStarted(why)) if why.step == "keeper")
+    }
+
+    /// As [`Store::was_cut_short`], of a run whose keeper has closed its connection: the processes of a keeper that died free its locks
+    /// a moment later.
+    fn is_soon_cut_short(&self, run: &Job) -> bool {
+        let until = Instant::now() + USUAL_LIMIT;
+        while !self.was_cut_short(run) {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
     }
 
     /// Returns the run that followed a job by itself. Waits for it while it is being made; `None` if none follows.
