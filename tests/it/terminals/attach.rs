@@ -2,6 +2,7 @@
 //!
 //! What a person sees, types and leaves; the window is afterwards as it was before.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +18,8 @@ pub(crate) struct Tmux<'a> {
     home: &'a Home,
     /// Of its own: a server that was told to go is still there for a moment.
     socket: PathBuf,
+    /// What was typed last: the terminal shows it too, before anything comes of it.
+    typed: RefCell<String>,
 }
 
 impl<'a> Tmux<'a> {
@@ -29,7 +32,7 @@ impl<'a> Tmux<'a> {
     fn open_with(home: &'a Home, columns: u16, rows: u16, shell: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let socket = home.path().join(format!("tmux-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-        let tmux = Self { home, socket };
+        let tmux = Self { home, socket, typed: RefCell::default() };
         let (columns, rows) = (columns.to_string(), rows.to_string());
         tmux.tell(&["new-session", "-d", "-x", &columns, "-y", &rows, "-s", "one", shell]);
         tmux.tell(&["set-option", "-g", "remain-on-exit", "on"]);
@@ -54,6 +57,7 @@ impl<'a> Tmux<'a> {
 
     /// Types a line at the shell.
     pub(crate) fn line(&self, window: &str, line: &str) {
+        self.typed.replace(line.to_owned());
         self.tell(&["send-keys", "-t", window, "-l", line]);
         self.tell(&["send-keys", "-t", window, "Enter"]);
     }
@@ -67,7 +71,10 @@ impl<'a> Tmux<'a> {
         self.tell(&["capture-pane", "-p", "-t", window])
     }
 
+    /// Waits until a window shows what is not in the line that was typed last.
     pub(crate) fn shows(&self, window: &str, text: &str) {
+        let typed = self.typed.borrow();
+        assert!(!typed.contains(text), "{text:?} is shown as soon as {typed:?} is typed: wait for something else");
         let what = format!("{window} shows {text:?}");
         until_seen(&what, || self.screen(window), |screen| screen.contains(text));
     }
@@ -504,8 +511,8 @@ fn a_job_that_is_run_and_waited_for_is_in_the_window() {
 fn a_job_that_is_waited_for_and_left_is_no_success() {
     let home = Home::new();
     let tmux = Tmux::open(&home, 80, 20);
-    tmux.outlive("one", "run --name left -t --wait 'echo up; read line' && echo it was ''successful");
-    tmux.shows("one", "up");
+    tmux.outlive("one", "run --name left -t --wait 'echo \"u\"p; read line' && echo it was ''successful");
+    tmux.shows("one", "up\n");
     tmux.tell(&["send-keys", "-t", "one", "C-\\", "?"]);
     tmux.shows("one", "d: detach");
     tmux.tell(&["send-keys", "-t", "one", "d"]);
