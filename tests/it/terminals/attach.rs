@@ -74,7 +74,10 @@ impl<'a> Tmux<'a> {
     /// Waits until a window shows what is not in the line that was typed last.
     pub(crate) fn shows(&self, window: &str, text: &str) {
         let typed = self.typed.borrow();
-        assert!(!typed.contains(text), "{text:?} is shown as soon as {typed:?} is typed: wait for something else");
+        assert!(
+            !typed.contains(text),
+            "{text:?} is shown as soon as {typed:?} is typed: wait for something else"
+        );
         let what = format!("{window} shows {text:?}");
         until_seen(&what, || self.screen(window), |screen| screen.contains(text));
     }

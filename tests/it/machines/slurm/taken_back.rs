@@ -128,6 +128,46 @@ fn a_copy_that_slurm_begins_again_on_another_node_is_cancelled() {
 }
 
 #[test]
+fn a_record_that_is_brought_home_in_part_is_no_end() {
+    // The node is this machine: its keeper is gone, and that must not be taken for the end.
+    let sbatch = "for word; do case $word in --job-name=*) echo \"7|${word#*=}|RUNNING|None|n1\" >$dir/job;; esac; done\n\
+                  cat >$dir/script\nSLURM_JOB_ID=7 SLURMD_NODENAME=n1 setsid sh $dir/script </dev/null >/dev/null 2>&1 &\necho 7\n";
+    let ssh = "for line; do :; done; exec sh -c \"$line\"\n";
+    let slurm =
+        StandIns::new(&[("sbatch", sbatch), ("squeue", "cat $dir/job\n"), ("scancel", ""), ("ssh", ssh)]);
+    let there = slurm.dir.join("there");
+    let node_store = there.display().to_string();
+    let run = ["run", "--engine", "slurm", "--node-store", &node_store, "echo there; exit 3"];
+    let job = slurm.run(&run).ok().text().trim_end().to_owned();
+    let shown = || slurm.run(&["--json", "list", "--all"]).ok().json()[0].clone();
+    assert_eq!(shown()["status"], "running");
+    let on_node = there.join("jobs").join(&job);
+    until("the node has made it", || on_node.exists());
+    let mut wait = slurm.command(&["wait", &job]);
+    wait.env("OUTLIVE_HOME", &there);
+    finish(wait, b"").code(7);
+    fs::write(on_node.join("ready"), "").expect("written");
+    // It cannot be written here.
+    let hindrance = slurm.home.path().join("store/jobs").join(&job).join("ready");
+    fs::create_dir_all(hindrance.join("in the way")).expect("made");
+    let noted = fs::read_to_string(slurm.dir.join("job")).expect("Slurm has it");
+    fs::write(slurm.dir.join("job"), noted.replace("RUNNING", "FAILED")).expect("written");
+    for _ in 0..2 {
+        let shown = shown();
+        assert_eq!(shown["status"], "running", "{shown}");
+        let waits = shown["waits_for"].as_str().unwrap_or_default();
+        assert!(waits.starts_with("slurm says FAILED; n1, which has its record: "), "{waits}");
+    }
+    fs::remove_dir_all(&hindrance).expect("removed");
+    // It would be tried again after half a minute.
+    fs::remove_file(hindrance.with_file_name("unreached")).expect("removed");
+    let waited = slurm.run(&["wait", &job]).code(7);
+    assert!(waited.text().contains("exited with 3"), "{}", waited.text());
+    assert_eq!(slurm.run(&["logs", &job]).ok().text(), "there\n");
+    assert!(!on_node.exists(), "it was removed there");
+}
+
+#[test]
 fn what_needs_a_keeper_says_that_no_node_has_begun_the_job() {
     let sbatch = "cat >/dev/null; echo 7\n";
     let slurm = StandIns::new(&[("sbatch", sbatch), ("squeue", ""), ("scancel", "")]);

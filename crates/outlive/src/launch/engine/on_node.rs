@@ -41,8 +41,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const NONE_THERE: i32 = 44;
 
 /// The files of a job that are brought home as they are, beside its log.
-const BROUGHT: [&str; 7] =
-    [file::META, file::PLACED, file::READY, file::HEALTH, file::PIPE_CODES, file::COMPLETION, file::GAVE_UP];
+const BROUGHT: [&str; 6] =
+    [file::META, file::READY, file::HEALTH, file::PIPE_CODES, file::COMPLETION, file::GAVE_UP];
 
 /// Jobs that are over by the engine's word, by their node and the directory of its store.
 #[derive(Default)]
@@ -253,16 +253,18 @@ impl Store {
         let closed = slots.get(CLOSED_AT as usize..).and_then(Closed::from_slot);
         let Some(outcome) = Outcome::from_slot(&slots) else { return Ok(false) };
         copy_log(job, from)?;
-        for name in BROUGHT {
-            if let Ok(bytes) = fs::read(from.join(name)) {
-                durable::replace(Replacing::HOME, job.dir()?, name, &bytes)?;
-            }
+        let bring = |name: &str| match fs::read(from.join(name)) {
+            Ok(bytes) => durable::replace(Replacing::HOME, job.dir()?, name, &bytes),
+            Err(_) => Ok(()),
+        };
+        BROUGHT.into_iter().try_for_each(bring)?;
+        // Then: a job that has an outcome is asked for no more.
+        if !job.record_brought(self, &outcome, closed.as_ref()) && job.state(self).is_live() {
+            return Err(io::Error::other("its record was read, and could not be written here"));
         }
-        // Last: a job that has an outcome is read no more.
-        if job.record_brought(self, &outcome, closed.as_ref()) || !job.state(self).is_live() {
-            return Ok(true);
-        }
-        Err(io::Error::other("its record was read, and could not be written here"))
+        // Last: the node may be this machine, where a job without an outcome has lost its keeper.
+        bring(file::PLACED).ok();
+        Ok(true)
     }
 
     /// Ends a job that is kept on its node. The engine is asked alone: what it starts cannot be held back by a file here.
