@@ -157,6 +157,9 @@ pub fn begin(
         _stack: stack,
     };
     reap(made?.pid);
+    // A kernel takes the processor of a caller that is stopped for an idle one, and may have put the new process there. It goes to
+    // another one as soon as it begins to execute the program.
+    std::thread::yield_now();
     Ok(execution)
 }
 

@@ -27,8 +27,11 @@ pub struct Hierarchies {
 impl Hierarchies {
     /// Reads them from `/proc`.
     pub fn discover() -> Self {
-        let (mounts, own) = (read_proc("/proc/self/mountinfo"), read_proc("/proc/self/cgroup"));
-        Self::parse(text_of(&mounts), text_of(&own), &parent_name())
+        let Ok(mut room) = Region::new(LONGEST_LIST) else { return Self::default() };
+        let own = read_proc("/proc/self/cgroup", &mut room);
+        let (own, room) = room.split_at_mut(own);
+        let mounts = read_proc("/proc/self/mountinfo", room);
+        Self::parse(&room[..mounts], own, &parent_name())
     }
 
     /// Returns where this program stands in the hierarchy of a controller of version 1.
@@ -170,26 +173,18 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Reads a file of the kernel's, which says nothing of its length, in as few calls as it takes. Neither the stack nor the heap
-/// keeps what it took: a keeper lives long, and counts its pages.
-fn read_proc(path: &str) -> Option<Region> {
-    let mut contents = Region::new(LONGEST_LIST).ok()?;
-    let mut file = fs::File::open(path).ok()?;
+/// Reads a file of the kernel's, which says nothing of its length, in as few calls as it takes; returns how long it is.
+fn read_proc(path: &str, room: &mut [u8]) -> usize {
+    let Ok(mut file) = fs::File::open(path) else { return 0 };
     let mut length = 0;
-    while let Ok(count @ 1..) = file.read(&mut contents[length..]) {
+    while let Ok(count @ 1..) = file.read(&mut room[length..]) {
         length += count;
     }
-    Some(contents)
+    length
 }
 
-/// Returns what was read.
-fn text_of(contents: &Option<Region>) -> &[u8] {
-    let Some(contents) = contents else { return &[] };
-    let end = contents.iter().position(|&byte| byte == 0).unwrap_or(contents.len());
-    &contents[..end]
-}
-
-/// More than any list of mounts takes; what is not used takes nothing. Zeros follow the text.
+/// More than both lists take; what is not used takes nothing. Neither the stack nor the heap keeps what it took: a keeper lives long, and
+/// counts its pages.
 const LONGEST_LIST: usize = 1 << 20;
 
 /// Undoes the octal escapes of `mountinfo`.
