@@ -15,8 +15,25 @@ use serde_json::Value;
 
 /// Asserts that the store is as it should be.
 fn assert_sound(home: &Home) {
-    let examined = home.json(["doctor"]);
-    assert_eq!(examined["findings"], Value::Array(Vec::new()));
+    assert_eq!(findings(home), [] as [Value; 0]);
+    assert_usable(home);
+}
+
+/// As [`assert_sound`], after front ends were killed: what they left is told once it is a minute old, and where all takes long it is.
+fn assert_sound_but_for_leftovers(home: &Home) {
+    let mut findings = findings(home);
+    findings.retain(|finding| finding["problem"] != "the start or removal of a job was cut short");
+    assert_eq!(findings, [] as [Value; 0]);
+    assert_usable(home);
+}
+
+fn findings(home: &Home) -> Vec<Value> {
+    let examined = home.run(["--json", "doctor"]).text();
+    let mut examined: Value = serde_json::from_str(&examined).unwrap();
+    examined["findings"].as_array_mut().map(std::mem::take).unwrap()
+}
+
+fn assert_usable(home: &Home) {
     let listed = home.run(["--json", "list"]).ok();
     assert_eq!(listed.error(), "", "a job is damaged");
     for job in listed.json().as_array().unwrap() {
@@ -238,7 +255,7 @@ fn front_ends_killed_in_the_midst_of_starting_leave_whole_jobs_or_none() {
     let running = home.json(["list", "--live"]).as_array().unwrap().len();
     until("there is a keeper for each running job, and no other", || home.keepers().len() == running);
     until("there is a command for each keeper, and no other", || home.processes().len() == 2 * running);
-    assert_sound(&home);
+    assert_sound_but_for_leftovers(&home);
 
     // What the dead left behind counts for nothing and goes in time.
     home.run(["gc"]).ok();
@@ -267,5 +284,5 @@ fn front_ends_killed_in_the_midst_of_removing_leave_whole_jobs_or_none() {
         assert_eq!((&job["status"], &job["exit_code"]), (&"completed".into(), &0.into()));
         assert_eq!(home.logs(job["job"].as_str().unwrap()), all.as_bytes());
     }
-    assert_sound(&home);
+    assert_sound_but_for_leftovers(&home);
 }
