@@ -127,7 +127,7 @@ fn a_person_sees_types_and_leaves() {
     tmux.tell(&["send-keys", "-t", "one", "d"]);
     tmux.shows("one", "goes on: outlive attach");
     assert_eq!(tmux.modes("one"), before);
-    tmux.line("one", "stty -g | cmp - before && echo same settings");
+    tmux.line("one", "stty -g | cmp - before && echo same ''settings");
     tmux.shows("one", "same settings");
     until("the job has its own size again", || home.json(["screen", &job])["size"] == "120x40");
     home.run(["kill", &job]).ok();
@@ -455,7 +455,7 @@ fn after_a_kill(mends: impl Fn(&Tmux<'_>, &str, &dyn Fn(&str))) {
     until("the window is as it was", || tmux.modes("one") == before);
     // One that goes throws away what is typed meanwhile.
     until("there is no viewer", || viewers(&home).is_empty());
-    tmux.line("one", "stty -g | cmp - before && echo same settings");
+    tmux.line("one", "stty -g | cmp - before && echo same ''settings");
     tmux.shows("one", "\nsame settings");
     home.run(["kill", &job]).ok();
 }

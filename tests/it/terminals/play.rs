@@ -49,7 +49,7 @@ fn a_recording_is_played_paused_and_left() {
     tmux.tell(&["send-keys", "-t", "one", "q"]);
     // What is typed before it has left is for the player.
     until("it has left", || tmux.modes("one") == before);
-    tmux.line("one", "stty -g | cmp - before && echo same settings");
+    tmux.line("one", "stty -g | cmp - before && echo same ''settings");
     tmux.shows("one", "same settings");
     assert_eq!(tmux.modes("one"), before);
     assert!(!tmux.screen("one").contains("first"), "{}", tmux.screen("one"));
