@@ -191,6 +191,7 @@ fn a_disk_that_breaks_under_jobs_costs_what_could_not_be_written_and_nothing_els
     home.wait_for_output(&counting, "o 000000010");
     let command = pid(&home.show(&counting), "pid");
     // Nothing is on its way when the disk breaks: what the loss of power does to that is another test.
+    until("it is noted that one waits for its word", || !home.show(&waiting)["awaits"].is_null());
     home.run(["pause", &counting]).ok();
     let mut printed = Value::Null;
     until("all that was printed is recorded", || {
